@@ -13,7 +13,7 @@ JOBS ?= 2
 # Tests start hundreds of processes: without compiled modules each of them would compile the package anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check quick lint style types coverage matrix docs clean local-stack
+.PHONY: demo test check quick lint style types coverage matrix docs clean local-stack lock audit sbom newest
 
 demo: $(DEMO)/.ready
 	$(DEMO)/bin/pcsuite models pull qwen2.5-coder-0.5b
@@ -86,5 +86,25 @@ local-stack:
 	  echo "local stack left out: it needs Python 3.11 or later"; \
 	fi
 
+# constraints.txt and requirements.lock, from the environments that the tests and the documentation have.
+lock: $(TEST)/.ready $(DOCS)/.ready
+	$(TEST)/bin/python scripts/lock.py $(TEST)/bin/python $(DOCS)/bin/python
+
+# Published vulnerabilities of the locked versions; where no database can be reached it says so.
+audit:
+	$(PYTHON) scripts/audit.py
+
+# What a release is made of, for those who ask (CycloneDX).
+sbom:
+	mkdir -p build
+	$(PYTHON) scripts/sbom.py --out build/sbom.cdx.json
+
+# The quick tests with the newest version of everything, bounds and locks aside.
+newest:
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/pip install --quiet --upgrade pip
+	.venv-newest/bin/python scripts/newest.py
+	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile quick -m '$(QUICK)'
+
 clean:
-	rm -rf $(DEMO) $(TEST) $(DOCS) .venv-3.* build/site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(DEMO) $(TEST) $(DOCS) .venv-newest .venv-audit .venv-3.* build/site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -558,7 +558,8 @@ def run_campaign(commands: list[str], kills: int, seed: int) -> dict[str, tuple[
         for index, scenario in enumerate(chosen):
             share = kills // len(chosen) + (index < kills % len(chosen))
             rng = random.Random(f"{seed}|{scenario.command}")
-            results[scenario.command] = campaign(scenario, share, rng, Path(folder))
+            met, begun = results[scenario.command] = campaign(scenario, share, rng, Path(folder))
+            print(f"| `{scenario.command}` | {met} | {begun} |", flush=True)
     return results
 
 
@@ -572,10 +573,8 @@ def run() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     started = time.monotonic()
+    print("| command | kills | fresh beginnings |\n|---|---|---|", flush=True)
     results = run_campaign(args.commands.split(","), args.kills, args.seed)
-    print("| command | kills | fresh beginnings |\n|---|---|---|")
-    for command, (met, begun) in results.items():
-        print(f"| `{command}` | {met} | {begun} |")
     total = sum(met for met, _ in results.values())
     print(
         f"\n{total} kills in {time.monotonic() - started:.0f} s: nothing lost, nothing doubled, nothing altered"

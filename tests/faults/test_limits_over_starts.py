@@ -1,6 +1,7 @@
 """Limits hold for a run, however often it is started, killed and started again; rows and runs end in time."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,13 +9,15 @@ import time
 
 import pytest
 
+from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.errors import BudgetExceededError
+from pcsuite.errors import BudgetExceededError, Exit
 from pcsuite.logging.ledger import read_spent
 from pcsuite.logging.log import newest_rows
 from pcsuite.runners.run_suite import run_suite
 from support import loopback
+from support.judged import fill_in, write_judged_profile
 from support.loopback import COMPLETION_TOKENS, PROMPT_TOKENS, LoopbackServer
 from support.profiles import write_profile
 
@@ -150,3 +153,60 @@ def test_a_run_has_its_hours_over_all_starts(tmp_path):
         assert "the run's time is used up" in str(again)
         assert len(server.bodies) == calls
         assert len(newest_rows(tmp_path / "outputs" / "runs" / "t.jsonl")) == calls
+
+
+def budget_ends(words):
+    """The status of a command that makes calls."""
+    return main([*words, "--quiet", "--no-cache"])
+
+
+def test_a_check_of_the_judge_counts_with_the_run_it_checks(tmp_path, capsys):
+    path = write_judged_profile(tmp_path)
+    assert main(["run", "--quiet", "--no-cache", "--config", str(path)]) == Exit.DONE
+    log = tmp_path / "outputs" / "runs" / "t.jsonl"
+    spent = read_spent(log).tokens
+    labels = tmp_path / "labels.csv"
+    assert (
+        main(["judge", "sample", "--config", str(path), "--items", "10", "--out", str(labels)]) == Exit.DONE
+    )
+    fill_in(labels)
+    words = ["judge", "check", "--config", str(path), "--labels", str(labels)]
+    limit = ["--set", f"limits.max_tokens_overall={spent}"]  # all of it is spent by the run
+    assert budget_ends([*words, *limit]) == Exit.STOPPED
+    assert "by earlier starts" in capsys.readouterr().err
+    assert budget_ends(words) in (Exit.DONE, Exit.BELOW_GATE)
+    counted = read_spent(log).tokens
+    assert counted > spent
+    limit = ["--set", f"limits.max_tokens_overall={counted}"]
+    assert budget_ends([*words, *limit]) == Exit.STOPPED
+    assert read_spent(log).tokens == counted
+
+
+def test_a_loop_counts_what_its_earlier_starts_have_spent(tmp_path, capsys):
+    evals = tmp_path / "evals"
+    main(["verify-all", str(evals), "--copy-samples", "--no-save"])
+    for extra in sorted(evals.iterdir())[4:]:
+        shutil.rmtree(extra) if extra.is_dir() else extra.unlink()
+    words = ["improve", str(evals), "--model", "simulated", "--iterations", "1"]
+    limit = ["--set", "limits.max_tokens_overall=20000"]
+    statuses = [budget_ends([*words, *limit]) for _ in range(3)]
+    assert statuses == [Exit.STOPPED] * 3
+    spent = read_spent(evals / "improve" / "improve.jsonl")
+    assert 10_000 < spent.tokens <= 20_000
+    assert len(spent.starts) == 3
+    assert "by earlier starts" in capsys.readouterr().err
+
+
+def test_paraphrases_of_a_model_count_with_their_run(tmp_path, capsys):
+    with LoopbackServer(answer=lambda body: "Name the topic, please. " * 8) as server:
+        model = {"provider": "openai", "family": "f", "size": "1B", "base_url": server.base_url}
+        path = write_profile(
+            tmp_path, {"m": model}, conditions=("C0",), regimes=("D0",), items=2,
+            integrations={"promptbench": {"paraphrase_model": "m", "variants": 3}},
+            limits={"max_items_per_task": 2, "max_tokens_overall": 700},
+        )  # fmt: skip
+        words = ["promptbench", "--config", str(path), "--attacks", "paraphrase", "--no-tables"]
+        statuses = [budget_ends(words) for _ in range(3)]
+    spent = read_spent(tmp_path / "outputs" / "runs" / "t.jsonl")
+    assert statuses[-1] == Exit.STOPPED, capsys.readouterr()
+    assert spent.tokens == EACH * len(server.bodies) <= 700

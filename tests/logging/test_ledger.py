@@ -156,3 +156,18 @@ def test_the_last_line_says_whether_a_run_has_ended(tmp_path):
     with Beside.SPENT.of(log).open("ab") as stream:
         stream.write(b'{"start":3,"ended":tr')  # torn: nobody knows
     assert not last_start_ended(log)
+
+
+def test_two_starts_at_once_are_both_counted(log):
+    """A check of the judge beside the run that it checks."""
+    limits = LimitsSection()
+    outer = Budget()
+
+    async def ask(budget):
+        budget.settle(await budget.reserve(100, 50), answer(100))
+
+    with counting(log, outer, limits):
+        asyncio.run(ask(outer))
+        assert spend(log, limits, 3) == ""
+        asyncio.run(ask(outer))
+    assert read_spent(log).tokens == 500

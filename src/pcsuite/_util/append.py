@@ -87,6 +87,10 @@ class AppendFile:
         """Bytes that were in the file when it was last synced."""
         self._dirty = False
 
+    def is_alone(self) -> bool:
+        """Whether no other process or object that asked has the file open; asking counts until it is closed."""
+        return try_lock(self._descriptor) is not False
+
     def write(self, lines: bytes) -> None:
         """Append whole lines; what does not fit on the disk leaves no trace.
 

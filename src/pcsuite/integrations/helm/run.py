@@ -206,7 +206,10 @@ def _serve_models(
                 del served[model_id]
     server = None
     if served:
-        server = stack.enter_context(ModelServer(plan.suite, served, on_answer=on_answer, on_stop=on_stop))
+        ledger = plan.output / f"{plan.name}.jsonl"
+        server = stack.enter_context(
+            ModelServer(plan.suite, served, on_answer=on_answer, on_stop=on_stop, ledger=ledger)
+        )
         offered += [reached(adapter, server.base_url, model_id) for model_id, adapter in served.items()]
     return offered, threads, server
 

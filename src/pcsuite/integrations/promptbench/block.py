@@ -33,6 +33,7 @@ from pcsuite.integrations.promptbench.search import (
     target_of,
     with_attacks,
 )
+from pcsuite.logging.ledger import counting
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.perturbations import PERTURBATIONS, WORDING_VARIED
@@ -158,7 +159,8 @@ def find_paraphrases(
     if writer is None:
         return []
     suite, run = plan.suite, plan.suite.profile.run
-    store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
+    paths = RunPaths.of(run.output_dir, run.name)
+    store = AttackStore.of(paths)
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}
 
     async def write_all(progress: Progress) -> list[AttackRecord]:
@@ -166,14 +168,15 @@ def find_paraphrases(
         unwritten: list[EngineError] = []
         async with open_models(suite, [writer], use_cache=use_cache) as session:
             session.watch = progress.count_call
-            for _, cell in sorted(cells.items()):
-                for number in range(1, suite.profile.integrations.promptbench.variants + 1):
-                    try:
-                        record = await _write(cell, number, session.clients[writer], store, report)
-                    except EngineError as error:
-                        unwritten.append(error)
-                    else:
-                        records += [record] if record is not None else []
+            with counting(paths.log, session.budget, suite.profile.limits):
+                for _, cell in sorted(cells.items()):
+                    for number in range(1, suite.profile.integrations.promptbench.variants + 1):
+                        try:
+                            record = await _write(cell, number, session.clients[writer], store, report)
+                        except EngineError as error:
+                            unwritten.append(error)
+                        else:
+                            records += [record] if record is not None else []
         if unwritten:
             raise UnansweredError(
                 f"{len(unwritten)} paraphrases were not written, the last one because: {unwritten[-1].message}",

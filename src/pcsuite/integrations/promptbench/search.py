@@ -32,6 +32,7 @@ from pcsuite.integrations.promptbench.attacks import (
     protected_words,
     with_parts,
 )
+from pcsuite.logging.ledger import counting
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
@@ -64,7 +65,8 @@ def find_attacks(
         return []
     environment_python(PROMPTBENCH)  # raises for a missing install before anything else starts
     run = plan.suite.profile.run
-    store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
+    paths = RunPaths.of(run.output_dir, run.name)
+    store, log = AttackStore.of(paths), paths.log
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}
 
     refuse_judges(plan, "attacks that are searched for")
@@ -79,10 +81,11 @@ def find_attacks(
                 async with open_models(plan.suite, [model_id], use_cache=use_cache) as session:
                     session.watch = progress.count_call
                     search = ModelSearch(plan.suite, session.clients[model_id], store, worker)
-                    for cell in model_cells:
-                        for attack in attacks:
-                            record = await search.find(cell, attack, report)
-                            records += [record] if record is not None else []
+                    with counting(log, session.budget, plan.suite.profile.limits):
+                        for cell in model_cells:
+                            for attack in attacks:
+                                record = await search.find(cell, attack, report)
+                                records += [record] if record is not None else []
         finally:
             await worker.aclose()
         return records

@@ -20,6 +20,7 @@ from pcsuite.engines.session import LoopThread, ModelClient, Session, check_mode
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError, did_you_mean
 from pcsuite.evaluation.base import clean_text
 from pcsuite.evaluation.parsing import parse_object
+from pcsuite.logging.ledger import counting
 from pcsuite.prompts.conditions.conditions import expand_conditions
 from pcsuite.prompts.operators import render_text
 from pcsuite.runners.edits import registered_perturbation
@@ -37,6 +38,9 @@ from pcsuite.verifier.mapping import FieldMapping, load_mapping
 from pcsuite.verifier.store import to_json
 from pcsuite.verifier.tree import compared_record
 from pcsuite.verifier.truth import read_truth
+
+LEDGER = "improve.jsonl"
+"""The loop's budget counts over all its starts, as that of a log of this name would: ``improve.spent.jsonl``."""
 
 REDRAFT_TEMPLATE = "redraft-instruction.j2"
 REDRAFT = Decoding("redraft", temperature=0.7, top_p=0.95, max_tokens=500)
@@ -162,7 +166,10 @@ def run_improvement(suite: Suite, settings: ImproveSettings, *, quiet: bool = Tr
                 propose = ModelProposer(setup, client, thread, propose, tried)
             extract = RecordExtractor(setup, session, thread)
             improvement = build_loop(setup.fingerprint, extract, propose, workers=client.concurrency)
-            with Progress(None, unit="calls", quiet=quiet) as progress:
+            with (
+                counting(folder / LEDGER, budget, limits),
+                Progress(None, unit="calls", quiet=quiet) as progress,
+            ):
                 session.watch = progress.count_call
                 result = improvement.run(first, propose_only=settings.propose_only)
     spent = (budget.spent_tokens, budget.spent_cost_usd)
