@@ -16,6 +16,7 @@ import sys
 from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import NoReturn
 
 from pcsuite import __version__
@@ -74,7 +75,7 @@ EPILOG = """examples:
   pcsuite report --config quickstart          # tables, figures, outputs/reports/quickstart/index.html
   pcsuite completion bash                     # completion of commands, flags and ids, for your shell
 
-pcsuite COMMAND --help explains a command. Documentation: docs/."""
+pcsuite COMMAND --help explains a command."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = CommandParser(
         prog="pcsuite",
         description="Which parts of a prompt actually help, how surely, and at what cost.",
-        epilog=f"{_listing()}\n\n{EPILOG}",
+        epilog=f"{_listing()}\n\n{EPILOG} Documentation: {documentation().as_uri()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="pcsuite [--version] [--debug] COMMAND …",
     )
@@ -129,6 +130,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             # Several problems of one file stand on lines of their own in the error; here they share one.
             print(f"pcsuite: {one_line(redact('; '.join(message.splitlines())))}", file=sys.stderr)
             return code
+
+
+def documentation() -> Path:
+    """The first page of this installation's documentation: inside the package of a wheel, else the tree's."""
+    package = Path(__file__).resolve().parent
+    inside = package / "docs" / "README.md"
+    return inside if inside.is_file() else package.parents[1] / "docs" / "README.md"
 
 
 def _listing() -> str:

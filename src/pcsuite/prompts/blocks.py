@@ -323,26 +323,46 @@ def _unique(blocks: Sequence[PromptBlock]) -> list[PromptBlock]:
 def _messages(text: str, form: str) -> list[dict[str, str]]:
     try:
         values: Any = json.loads(text) if form == "json" else yaml.safe_load(text)
+    except json.JSONDecodeError as error:
+        raise PromptError(f"line {error.lineno}: not valid JSON ({error.msg})") from error
     except (ValueError, yaml.YAMLError) as error:
-        where = str(error).splitlines()[0]
-        raise PromptError(f"not valid {form.upper()}: {where}") from error
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark is not None else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise PromptError(f"{where}not valid {form.upper()} ({problem})") from error
     if isinstance(values, dict) and isinstance(values.get("messages"), list):
         values = values["messages"]
     if not isinstance(values, list) or not values:
         raise PromptError("a chat prompt is a list of messages, each with 'role' and 'content'")
+    lines = _message_lines(text)
     for number, message in enumerate(values, start=1):
+        which = f"message {number}"
+        where = f"line {lines[number - 1]}: " if number <= len(lines) else ""
         if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
-            raise PromptError(f"message {number} needs 'role' and 'content'")
+            raise PromptError(f"{where}{which} needs 'role' and 'content'")
         if message["role"] not in ROLES:
             hint = did_you_mean(str(message["role"]), ROLES)
-            raise PromptError(f"message {number} has the unknown role '{message['role']}'", hint=hint)
+            raise PromptError(f"{where}{which} has the unknown role '{message['role']}'", hint=hint)
         if not isinstance(message["content"], str):
-            raise PromptError(f"the content of message {number} is no text", hint="images are not supported")
+            raise PromptError(f"{where}the content of {which} is no text", hint="images are not supported")
         if not message["content"].strip():
             raise PromptError(
-                f"message {number} ({message['role']}) is empty", hint="give it words or remove it"
+                f"{where}{which} ({message['role']}) is empty", hint="give it words or remove it"
             )
     return values
+
+
+def _message_lines(text: str) -> list[int]:
+    """The line at which each message of a chat's file begins; none where that cannot be told."""
+    try:
+        node = yaml.compose(text)  # JSON is YAML but for tabs between its tokens
+    except yaml.YAMLError:
+        return []
+    if isinstance(node, yaml.MappingNode):
+        node = next((value for key, value in node.value if key.value == "messages"), None)
+    if not isinstance(node, yaml.SequenceNode):
+        return []
+    return [entry.start_mark.line + 1 for entry in node.value]
 
 
 def _chat_blocks(messages: Sequence[Mapping[str, str]], how: SplitMethod) -> tuple[list[PromptBlock], str]:
