@@ -65,11 +65,14 @@ COMMANDS = (
     Command("completion", "completion", UPKEEP, "completion of commands, flags and ids for bash, zsh or fish"),
 )  # fmt: skip
 """In the order of the help: the commands of a group stand together."""
+FIRST_STEPS = Command("first steps", "init", MEASURE, "three questions, and the command that answers yours")
+"""What ``pcsuite`` alone does on a terminal; nobody can type it."""
 
 EPILOG = """examples:
   pcsuite ablate example                      # what each part of a prompt is worth, on the bundled table
   pcsuite models pull qwen2.5-coder-0.5b      # once: the embedded model that the example asks
   pcsuite ablate my_prompt.md --data my_table.csv --show    # your own: blocks, cost and reach; nothing is called
+  pcsuite                                     # on a terminal: three questions, and the command that answers yours
   pcsuite init mine                           # your own prompt and table, in a folder that runs from anywhere
   pcsuite run --config quickstart             # a study: a ladder of conditions on bundled items
   pcsuite report --config quickstart          # tables, figures, outputs/reports/quickstart/index.html
@@ -99,11 +102,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.command is None:
-        parser.print_help()
-        return Exit.DONE
+        if not (
+            sys.stdin.isatty() and sys.stdout.isatty()
+        ):  # a script gets the help, and is never waited for
+            parser.print_help()
+            return Exit.DONE
+        args.command = FIRST_STEPS.name
     with visible_output():
         try:
-            command = next((known for known in COMMANDS if known.name == args.command), None)
+            command = next((known for known in (*COMMANDS, FIRST_STEPS) if known.name == args.command), None)
             if command is None:
                 hint = did_you_mean(args.command, (known.name for known in COMMANDS))
                 raise PcsuiteError(f"unknown command '{args.command}'", hint=hint)
@@ -114,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             # Completion looks into them, and may not import us.
             words.known = CommandTable(COMMANDS, command_parser)
             module = importlib.import_module(f"pcsuite.commands.{command.module}")
-            return int(getattr(module, f"execute_{command.name.replace('-', '_')}")(words))
+            return int(getattr(module, f"execute_{_identifier(command)}")(words))
         except KeyboardInterrupt:
             again = "the same command" + (" without --overwrite" if "--overwrite" in args.rest else "")
             print(f"pcsuite: interrupted; finished work is kept, {again} goes on from here", file=sys.stderr)
@@ -216,7 +223,7 @@ def command_parser(command: Command) -> CommandParser:
     examples.
     """
     module = importlib.import_module(f"pcsuite.commands.{command.module}")
-    configure = getattr(module, f"configure_{command.name.replace('-', '_')}")
+    configure = getattr(module, f"configure_{_identifier(command)}")
     parser = CommandParser(
         prog=f"pcsuite {command.name}",
         description=command.summary,
@@ -227,6 +234,10 @@ def command_parser(command: Command) -> CommandParser:
     if len(parser._actions) > _MOST_IN_USAGE:
         parser.usage = _short_usage(parser)
     return parser
+
+
+def _identifier(command: Command) -> str:
+    return command.name.replace("-", "_").replace(" ", "_")
 
 
 def _short_usage(parser: argparse.ArgumentParser) -> str:
