@@ -153,7 +153,7 @@ def told_as_given(request: AblationRequest, **names: str) -> Iterator[None]:
     """
     folder = str(_given_folder(request))
     shown = {"prompt": "the prompt", "data": "data", "scorer": "the scorer", **names}
-    words = {}
+    words: dict[str, str] = {}
     for name, path in (("prompt", request.prompt), ("data", request.data), ("scorer", request.scorer or "")):
         file = str(path).rpartition(":")[0] if name == "scorer" else str(path)
         if file.startswith(folder) or name in names:
