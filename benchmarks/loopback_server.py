@@ -5,31 +5,43 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from collections.abc import Callable
 
 from aiohttp import web
 
 TEXT = '{"label": "World", "confidence": 0.9, "rationale": "it speaks of a country"}'
 
 
-def make_app(latency_s: float) -> web.Application:
-    """The server's one route."""
-    body = json.dumps(
+def completion(text: str) -> bytes:
+    """A chat completion as servers send it."""
+    return json.dumps(
         {
             "id": "x",
             "object": "chat.completion",
             "created": 0,
             "model": "bench",
             "choices": [
-                {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
+                {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
             ],
             "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
         }
     ).encode()
 
+
+def make_app(latency_s: float, reply: Callable[[str], str] | None = None) -> web.Application:
+    """The server's one route; ``reply`` answers all that the messages say, without it the answer is always the same."""
+    fixed = completion(TEXT)
+
     async def answer(request: web.Request) -> web.Response:
-        await request.read()
+        content = await request.read()
         await asyncio.sleep(latency_s)
-        return web.Response(body=body, content_type="application/json")
+        if reply is None:
+            return web.Response(body=fixed, content_type="application/json")
+        parts = []
+        for message in json.loads(content)["messages"]:
+            said = message["content"]
+            parts += [said] if isinstance(said, str) else [part.get("text", "") for part in said]
+        return web.Response(body=completion(reply("\n".join(parts))), content_type="application/json")
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", answer)

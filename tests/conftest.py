@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 from types import FunctionType, ModuleType
 
 import pytest
@@ -101,3 +103,21 @@ def forgotten_secrets() -> Iterator[None]:
     yield
     secrets._known.clear()
     secrets._known.update(known)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def answers_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """No test keeps answers in the cache folder of whoever runs it, fixtures of modules neither."""
+    folder = tmp_path_factory.mktemp("answers")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PCS_ANSWERS_DIR", str(folder / "shared"))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def answers_of_the_test(
+    answers_of_the_session: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers that one test was given are asked again in the next."""
+    name = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:12]
+    monkeypatch.setenv("PCS_ANSWERS_DIR", str(answers_of_the_session / name))

@@ -214,3 +214,11 @@ def test_version(capsys):
 def test_debug_is_understood_after_an_action_too(capsys):
     with pytest.raises(pcsuite.errors.PcsuiteError, match="nowhere"):
         main(["config", "check", "nowhere.yaml", "--debug"])
+
+
+def test_the_help_ends_with_a_page_that_is_there(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    link = capsys.readouterr().out.split()[-1]
+    assert link.startswith("file:///")
+    assert Path(link.removeprefix("file://")).read_text(encoding="utf-8").startswith("# ")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import venv
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,12 @@ def test_it_is_the_wheel_and_nothing_of_the_tests(plain, tmp_path):
     words = [str(plain), "-c", code % (names,)]
     said = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert "site-packages" in said
+    shown = subprocess.run(
+        [str(plain), "-m", "pcsuite", "--help"], capture_output=True, text=True, check=True
+    )
+    link = shown.stdout.split()[-1]
+    assert "site-packages" in link
+    assert Path(link.removeprefix("file://")).is_file()
     assert said.split("[")[1].strip("]\n").split(", ") == ["False"] * 6 + ["True"] * 2
 
 

@@ -95,19 +95,31 @@ def test_what_was_asked_again_are_other_items_and_the_effects_are_theirs(tables)
 @pytest.mark.slow
 def test_the_readme_says_what_the_page_says():
     root = study_page.FOLDER.parents[2]
-    lines = (
-        (root / "README.md").read_text(encoding="utf-8").split("**What we found with it**")[1].split("![")[0]
-    )
-    page = study_page.page(TABLES)
-    intervals = re.findall(r"[+−]\d\.\d\d \[[^]]+\]", lines)
-    levels = re.findall(r"\d\.\d\d(?:–\d\.\d\d)?", re.sub(r"[+−]\d\.\d\d \[[^]]+\]", "", lines))
-    assert len(intervals) == 2
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    lines = " ".join(readme.split("**What we found with it**")[1].split("\n## ")[0].split())
+    page = " ".join(study_page.page(TABLES).split())
+    findings = lines.split(" - ")[1:]
+    assert len(findings) <= 3
+    levels = re.findall(r"\d\.\d\d(?:–\d\.\d\d)?", lines)
     assert len(levels) == 4
-    assert all(number in page for number in intervals + levels)
-    for pattern in (r"(\d+) of (20) cells", r"of (\d+) registered contrasts\s+(\d+) hold"):
-        assert re.search(pattern, lines).groups() == re.search(pattern, page, re.IGNORECASE).groups()
+    # Each with the words it stands among on the page.
+    raised, cells = re.search(r"the score rose in (\d+) of (\d+) cells", lines).groups()
+    assert f"raises the score in {raised} of {cells} cells" in page
+    class_score, majority = re.search(r"AG News (\S+) against (0\.\d\d)", lines).groups()
+    assert f"AG News {class_score} (most frequent class {majority})" in page
+    clean, attacked = re.search(r"AG News from (\S+) to (\S+) under all four", lines).groups()
+    assert f"takes the score from {clean} to {attacked} in the four conditions attacked" in page
     again, held = re.search(r"of (\d+) asked again on other items (\d+) hold again", lines).groups()
     assert (
         f"Of the {again} contrasts that held and could be asked again, **{held} hold again**, {again} have"
         in page
     )
+
+
+def test_the_readme_is_read_in_three_minutes_and_says_first_what_it_is():
+    readme = (study_page.FOLDER.parents[2] / "README.md").read_text(encoding="utf-8")
+    assert len(readme.split()) < 700
+    _, first, command, picture = readme.split("\n\n")[:4]
+    assert first.startswith("Which parts of your prompt help")
+    assert "pcsuite ablate my_prompt.md --data my_table.csv\n" in command
+    assert picture.startswith("![")

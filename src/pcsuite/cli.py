@@ -21,6 +21,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import NoReturn
 
 from pcsuite import __version__
@@ -72,17 +73,20 @@ COMMANDS = (
     Command("completion", "completion", UPKEEP, "completion of commands, flags and ids for bash, zsh or fish"),
 )  # fmt: skip
 """In the order of the help: the commands of a group stand together."""
+FIRST_STEPS = Command("first steps", "init", MEASURE, "three questions, and the command that answers yours")
+"""What ``pcsuite`` alone does on a terminal; nobody can type it."""
 
 EPILOG = """examples:
   pcsuite ablate example                      # what each part of a prompt is worth, on the bundled table
   pcsuite models pull qwen2.5-coder-0.5b      # once: the embedded model that the example asks
   pcsuite ablate my_prompt.md --data my_table.csv --show    # your own: blocks, cost and reach; nothing is called
+  pcsuite                                     # on a terminal: three questions, and the command that answers yours
   pcsuite init mine                           # your own prompt and table, in a folder that runs from anywhere
   pcsuite run --config quickstart             # a study: a ladder of conditions on bundled items
   pcsuite report --config quickstart          # tables, figures, outputs/reports/quickstart/index.html
   pcsuite completion bash                     # completion of commands, flags and ids, for your shell
 
-pcsuite COMMAND --help explains a command. Documentation: docs/."""
+pcsuite COMMAND --help explains a command."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -142,7 +146,7 @@ def _run(argv: Sequence[str]) -> int:
     parser = CommandParser(
         prog="pcsuite",
         description="Which parts of a prompt actually help, how surely, and at what cost.",
-        epilog=f"{_listing()}\n\n{EPILOG}",
+        epilog=f"{_listing()}\n\n{EPILOG} Documentation: {documentation().as_uri()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="pcsuite [--version] [--debug] COMMAND …",
     )
@@ -152,11 +156,15 @@ def _run(argv: Sequence[str]) -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.command is None:
-        parser.print_help()
-        return Exit.DONE
+        if not (
+            sys.stdin.isatty() and sys.stdout.isatty()
+        ):  # a script gets the help, and is never waited for
+            parser.print_help()
+            return Exit.DONE
+        args.command = FIRST_STEPS.name
     with visible_output():
         try:
-            command = next((known for known in COMMANDS if known.name == args.command), None)
+            command = next((known for known in (*COMMANDS, FIRST_STEPS) if known.name == args.command), None)
             if command is None:
                 hint = did_you_mean(args.command, (known.name for known in COMMANDS))
                 raise PcsuiteError(f"unknown command '{args.command}'", hint=hint)
@@ -167,7 +175,7 @@ def _run(argv: Sequence[str]) -> int:
             # Completion looks into them, and may not import us.
             words.known = CommandTable(COMMANDS, command_parser)
             module = importlib.import_module(f"pcsuite.commands.{command.module}")
-            return int(getattr(module, f"execute_{command.name.replace('-', '_')}")(words))
+            return int(getattr(module, f"execute_{_identifier(command)}")(words))
         except KeyboardInterrupt as ended:
             number = ended.number if isinstance(ended, signals.Ended) else signal.SIGINT
             with suppress(OSError):  # after SIGHUP the terminal is gone
@@ -189,6 +197,13 @@ def _run(argv: Sequence[str]) -> int:
             # Several problems of one file stand on lines of their own in the error; here they share one.
             print(f"pcsuite: {one_line(redact('; '.join(message.splitlines())))}", file=sys.stderr)
             return code
+
+
+def documentation() -> Path:
+    """The first page of this installation's documentation: inside the package of a wheel, else the tree's."""
+    package = Path(__file__).resolve().parent
+    inside = package / "docs" / "README.md"
+    return inside if inside.is_file() else package.parents[1] / "docs" / "README.md"
 
 
 def _listing() -> str:
@@ -268,7 +283,7 @@ def command_parser(command: Command) -> CommandParser:
     examples.
     """
     module = importlib.import_module(f"pcsuite.commands.{command.module}")
-    configure = getattr(module, f"configure_{command.name.replace('-', '_')}")
+    configure = getattr(module, f"configure_{_identifier(command)}")
     parser = CommandParser(
         prog=f"pcsuite {command.name}",
         description=command.summary,
@@ -279,6 +294,10 @@ def command_parser(command: Command) -> CommandParser:
     if len(parser._actions) > _MOST_IN_USAGE:
         parser.usage = _short_usage(parser)
     return parser
+
+
+def _identifier(command: Command) -> str:
+    return command.name.replace("-", "_").replace(" ", "_")
 
 
 def _short_usage(parser: argparse.ArgumentParser) -> str:

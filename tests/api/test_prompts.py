@@ -113,3 +113,52 @@ def test_verify_scores_a_record_in_memory_as_the_command_does(capsys):
     assert main(["verify", str(truth), str(record), "--no-save", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == found["metrics"]
     assert found["metrics"]["f1"] == pytest.approx(0.968, abs=5e-4)
+
+
+def test_errors_speak_of_what_was_given_not_of_the_files_it_was_written_to(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": f"t{n}", "queue": "a" if n % 2 else "b"} for n in range(20)]
+    rows[4]["text"] = ""
+    prompt = "Name it.\n\nOne word.\n\n{{ text }}"
+    with pytest.raises(pcs.PcsuiteError) as error:
+        pcs.prompt(prompt, rows, name="t", answer="queue", model="simulated")
+    assert str(error.value).startswith("data row 5: column 'text' is empty")
+    with pytest.raises(pcs.PcsuiteError) as error:
+        pcs.ablate(
+            "Name it.\n\n{{ txt }}", rows[:4] * 5, name="t", answer="queue", model="simulated", quiet=True
+        )
+    assert "given" not in str(error.value)
+    assert str(error.value).startswith("the prompt: ")
+
+
+def test_effect_is_spelt_as_the_flag_too(folder):
+    asked = {
+        "model": "simulated",
+        "answer": "queue",
+        "name": "spelt",
+        "quiet": True,
+        "limit": 24,
+        "trim": False,
+    }
+    prompt, table = (
+        "Role: a clerk.\n\nRules: one word.\n\n{{ text }}",
+        [{"text": f"t{n}", "queue": "a" if n % 2 else "b"} for n in range(30)],
+    )
+    found = [
+        pcs.ablate(prompt, table, output_dir=str(folder / word), **{word: {"rules": 3.0}}, **asked)
+        for word in ("effect", "effects")
+    ]
+    assert found[0].effects().head() == found[1].effects().head()
+
+
+def test_a_table_s_answers_are_kept_in_the_user_s_cache_and_a_profile_s_in_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PCS_ANSWERS_DIR", str(tmp_path / "mine"))
+    rows = "\n".join(["text,queue", *(f"t{n},{'ab'[n % 2]}" for n in range(20))])
+    (tmp_path / "tickets.csv").write_text(rows)
+    (tmp_path / "p.md").write_text("Name it.\n\nOne word.\n\n{{ text }}\n")
+    pcs.run(pcs.prompt("p.md", "tickets.csv", model="simulated"), quiet=True)
+    assert not (tmp_path / ".cache").exists()
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["datasets", "responses.sqlite"]
+    pcs.run(pcs.prompt("p.md", "tickets.csv", model="simulated", config="quickstart", name="b"), quiet=True)
+    assert (tmp_path / ".cache" / "responses.sqlite").is_file()

@@ -200,3 +200,16 @@ def test_a_stopped_evaluation_says_what_is_missing(outputs, capsys):
     assert "3 of 24 samples are not in the log" in shown
     assert "note: the evaluation did not end well (status 'started')" in shown
     assert "reports no mean to check it against" in shown
+
+
+@pytest.mark.slow
+def test_a_fresh_task_of_short_inputs_raises_no_alarm_about_lengths(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"Ticket {n} about {'ab'[n % 2]},{'ab'[n % 2]}" for n in range(40)]
+    (tmp_path / "tickets.csv").write_text("\n".join(["text,queue", *rows]) + "\n")
+    given = ["--kind", "classification", "--input", "text", "--answer", "queue", "--model", "simulated"]
+    assert main(["init-task", "tickets", "--data", "tickets.csv", *given]) == 0
+    assert main(["run", "--config", "tickets_profile.yaml", "-q"]) == 0
+    out = capsys.readouterr().out
+    assert "range of tokens" not in out
+    assert "! Simulated" in out  # alarms that hold are shown

@@ -4,6 +4,7 @@ import io
 import shlex
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from pcsuite.cli import COMMANDS, main
@@ -93,9 +94,9 @@ check prompt.md --data tickets.csv --baseline dnoe --model simulated | --baselin
 check prompt.md --data tickets.csv --baseline '' --model simulated | --baseline: it is empty
 check prompt.md --data tickets.csv --baseline . --model simulated | --baseline .: no file, no run
 check prompt.md --data tickets.csv --baseline tickets.csv --model simulated | tickets.csv: a table is no baseline
-check prompt.md --data tickets.csv --baseline broken.json --model simulated | broken.json: not valid JSON
+check prompt.md --data tickets.csv --baseline broken.json --model simulated | broken.json: line 1: not valid JSON
 check prompt.md --data tickets.csv --baseline empty.md --model simulated | empty.md: the prompt is empty
-check prompt.md --data tickets.csv --baseline list.yaml --model simulated | list.yaml: message 1 needs 'role' and 'content'
+check prompt.md --data tickets.csv --baseline list.yaml --model simulated | list.yaml: line 1: message 1 needs 'role' and 'content'
 check nothing.md --data tickets.csv --baseline prompt.md --model simulated | nothing.md: no such file
 check . --data tickets.csv --baseline prompt.md --model simulated | . is a folder
 check prompt.md --data nothing.csv --baseline old.md --model simulated | --data nothing.csv: neither a file nor a task
@@ -186,6 +187,21 @@ init-task mine --data tickets.csv --kind classification --input text --answer qu
 init-task mine --data torn.csv --kind classification --input a --answer b | torn.csv line 2: expected 2 columns, found 1
 init-task mine --data twice.csv --kind classification --input text --answer queue | the same input as in line 2, but another answer
 init-task mine --data tickets.csv                         | the kind of task is not given | --kind
+ablate prompt.md --data torn.xlsx --answer queue          | torn.xlsx: no workbook that can be read | save it as .xlsx or CSV
+ablate prompt.md --data sheets.xlsx                       | sheets.xlsx: there are 2 sheets: Sheet, More | a file of its own
+ablate prompt.md --data prompt.md                         | prompt.md: cannot tell the kind of table | .xlsx
+ablate chat.yaml --data tickets.csv                       | chat.yaml: line 3: message 2 has the unknown role 'usr' | did you mean 'user'?
+ablate open.yaml --data tickets.csv                       | open.yaml: line 3: not valid YAML
+ablate broken.json --data tickets.csv                     | broken.json: line 1: not valid JSON
+ablate prompt.md --data tickets.csv --id quee             | no column 'quee' (--id) | did you mean 'queue'?
+ablate prompt.md --data tickets.csv --answer queue --id queue | id 'billing' was already used
+ablate prompt.md --data tickets.csv --config nothing      | no profile 'nothing'
+ablate prompt.md --data tickets.csv --effects x=1 --model simulated | --effect: no block 'x'
+init-task mine --data torn.xlsx --kind classification --input a --answer b | torn.xlsx: no workbook
+init mine --data sheets.xlsx                              | sheets.xlsx: there are 2 sheets
+init mine --data tickets.csv --prompt chat.yaml --answer queue | chat.yaml: line 3: message 2 has the unknown role 'usr'
+init mine --data tickets.csv --prompt prompt.md --answer queue --limit 0 | --limit 0: give a number above 0
+cache clean                                               | invalid choice: 'clean'
 init mine                                                 | the table is not given | --data
 init mine --data tickets.csv --prompt nothing.md          | --prompt nothing.md: no such file
 init 'my study' --data tickets.csv --answer queue         | my study | letters, digits
@@ -245,10 +261,17 @@ def desk(tmp_path_factory):
         + "\n",
         "broken.json": '{"x":',
         "list.yaml": "- 1\n",
+        "chat.yaml": "- role: system\n  content: Be brief.\n- role: usr\n  content: '{{ text }}'\n",
+        "open.yaml": "- role: system\n  content: 'Be brief.\n",
+        "torn.xlsx": "text,queue\n",
         "down.yaml": DOWN,
     }
     for name, text in contents.items():
         (folder / name).write_text(text, encoding="utf-8")
+    book = openpyxl.Workbook()
+    for sheet in (book.active, book.create_sheet("More")):
+        sheet.append(["text", "queue"])
+    book.save(folder / "sheets.xlsx")
     assert (
         main(["run", "--model", "simulated", "--name", "done", "--output-dir", str(folder / "outputs"), "-q"])
         == 0

@@ -282,3 +282,40 @@ def test_messages_may_name_their_block_and_neighbours_of_one_name_go_together():
     assert [block.name for block in made.blocks] == ["a", "b", "shots", "more", "user"]
     kept = decode_chat(made.sent(["a", "b", "more", "user"]))
     assert [message["content"] for message in kept] == ["A.\n\nB.", "z", "3", "{{ input }}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "words"),
+    [
+        (
+            "- role: user\n  content: a\n- role: user\n",
+            "yaml",
+            "line 3: message 2 needs 'role' and 'content'",
+        ),
+        (
+            "# hi\nmessages:\n- role: usr\n  content: a\n",
+            "yaml",
+            "line 3: message 1 has the unknown role 'usr'",
+        ),
+        ("- role: user\n  content: [1]\n", "yaml", "line 1: the content of message 1 is no text"),
+        (
+            "- role: user\n  content: a\n- role: system\n  content: ''\n",
+            "yaml",
+            "line 3: message 2 (system) is empty",
+        ),
+        (
+            "- role: user\n  content: a: b\n",
+            "yaml",
+            "line 2: not valid YAML: mapping values are not allowed here",
+        ),
+        ("- role: 'user\n", "yaml", "line 2: not valid YAML: found unexpected end of stream"),
+        ('[\n {"role": "user"}\n]', "json", "line 2: message 1 needs 'role' and 'content'"),
+        ('[\n {"role":\n', "json", "line 3: not valid JSON: Expecting value"),
+        ('[\n\t{"role": "user"}\n]', "json", "line 2: message 1 needs 'role' and 'content'"),
+    ],
+)
+def test_what_is_wrong_with_a_chat_is_told_with_its_line(text, form, words):
+    with pytest.raises(PromptError) as error:
+        split_prompt(text, form=form)
+    assert str(error.value).startswith(words)
+    assert "\n" not in str(error.value)

@@ -74,11 +74,12 @@ class AblationRequest(init_task.TableRequest):
     assume_flips: float | None = None
     trim: bool = True
     name: str | None = None
-    config: str = "quickstart"
-    """Profile whose models, tasks, regimes, metrics and cache folder are used."""
+    config: str | None = None
+    """Profile whose models, tasks, regimes, metrics and cache folder are used; by default those of ``quickstart``, with
+    a table's items and answers in the user's cache folder."""
     output_dir: str = "outputs"
     cache_dir: str | None = None
-    """Folder of items and responses, instead of the profile's."""
+    """Folder of items and responses, instead of the profile's or the user's."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "regime", regime_id(self.regime))

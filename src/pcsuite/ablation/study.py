@@ -43,6 +43,7 @@ from pcsuite.config.yaml_source import YamlSource
 from pcsuite.data.clusters import cluster_sentence, clustered, count_clusters
 from pcsuite.data.items import Item, datasets_dir, dump_line, sample_items, task_items
 from pcsuite.engines.session import check_model
+from pcsuite.engines.weights import prompts_cache_dir
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
 from pcsuite.prompts.blocks import SplitPrompt, read_prompt
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
@@ -222,7 +223,7 @@ class Study:
                     "name": request.run_name,
                     "relative_to": "profile",
                     "output_dir": self.results,
-                    "cache_dir": os.path.relpath(base.profile.run.cache_dir, self.folder),
+                    "cache_dir": self._cache_from_folder(),
                 },
                 "repro": {
                     "seeds": {regime: [0] if greedy else list(range(1, request.seeds + 1))},
@@ -250,6 +251,13 @@ class Study:
             }
             | ({"preregistration": self._stopping()} if request.until else {}),
         }  # fmt: skip
+
+    def _cache_from_folder(self) -> str:
+        """The cache folder as the profile names it: from its own folder, so that both can move; the user's as it is."""
+        cache_dir = self.base.profile.run.cache_dir
+        if Path(cache_dir) == prompts_cache_dir():
+            return cache_dir
+        return os.path.relpath(cache_dir, self.folder)
 
     def _stopping(self) -> dict[str, Any]:
         """The registered question of an ablation that stops early: each block left out, against the full prompt."""
@@ -369,8 +377,14 @@ def _read(request: AblationRequest, kind: str) -> Study:
         value = getattr(request, flag)
         if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
             raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
-    cached = {"run.cache_dir": request.cache_dir} if request.cache_dir else None
-    base = load_suite(request.config, cached, check_selection=False)
+    cache_dir = request.cache_dir
+    if cache_dir is None and request.config is None and Path(request.data).is_file():
+        cache_dir = str(prompts_cache_dir())
+    base = load_suite(
+        request.config or "quickstart",
+        {"run.cache_dir": cache_dir} if cache_dir else None,
+        check_selection=False,
+    )
     if request.regime not in base.regimes:
         hint = did_you_mean(request.regime, base.regimes)
         raise ConfigError(f"--regime: unknown regime '{request.regime}'", hint=hint)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from html import escape
 from pathlib import Path
@@ -27,7 +28,7 @@ from pcsuite.api.runs import Run
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import check_run_name
 from pcsuite.data.items import dump_line
-from pcsuite.errors import ConfigError, DataError, did_you_mean
+from pcsuite.errors import ConfigError, DataError, PcsuiteError, did_you_mean
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.run_suite import LOCAL
 
@@ -159,7 +160,8 @@ def ablate(
         pcs.ablate("triage.md", "tickets.csv", models=["openai/old", "openai/new"]).differences()
     """
     request = request_of(prompt, data, scorer, settings)
-    return Ablation(run_ablation(request, quiet=quiet, use_cache=use_cache, executor=executor))
+    with told_as_given(request):
+        return Ablation(run_ablation(request, quiet=quiet, use_cache=use_cache, executor=executor))
 
 
 def prompt(
@@ -175,7 +177,32 @@ def prompt(
 
         pcs.run(pcs.prompt("triage.md", "tickets.csv", model="smollm2-135m")).items()
     """
-    return prompt_profile(request_of(prompt, data, scorer, settings))
+    request = request_of(prompt, data, scorer, settings)
+    with told_as_given(request):
+        return prompt_profile(request)
+
+
+@contextmanager
+def told_as_given(request: AblationRequest, **names: str) -> Iterator[None]:
+    """Errors about what was given in memory speak of it as the caller knows it, not of the files it was written to.
+
+    ``names`` say what else a file of the request's is called: ``prompt="triage.md at main"``.
+    """
+    folder = str(_given_folder(request))
+    shown = {"prompt": "the prompt", "data": "data", "scorer": "the scorer", **names}
+    words: dict[str, str] = {}
+    for name, path in (("prompt", request.prompt), ("data", request.data), ("scorer", request.scorer or "")):
+        file = str(path).rpartition(":")[0] if name == "scorer" else str(path)
+        if file.startswith(folder) or name in names:
+            words |= {f"{file} line ": f"{shown[name]} row "} if name == "data" else {}
+            words[file] = shown[name]
+    try:
+        yield
+    except PcsuiteError as error:
+        for file, name in words.items():
+            error.message = error.message.replace(file, name)
+            error.args = tuple(str(part).replace(file, name) for part in error.args)
+        raise
 
 
 def request_of(
@@ -197,10 +224,12 @@ def request_of(
     )  # arguments of the call, and what the prompt itself says
     names = [entry.name for entry in fields(AblationRequest) if entry.name not in arguments]
     for name in settings:
-        if name not in names:
+        if name not in (*names, "effect"):
             raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, names))
     options = dict(settings)
     table, *more = data if _are_several(data) else [data]
+    if "effect" in options:  # the flag's spelling
+        options["effects"] = options.pop("effect")
     for name in _SEVERAL & options.keys():
         options[name] = (options[name],) if isinstance(options[name], str) else tuple(options[name])
     output_dir = Path(options.get("output_dir", "outputs"))
@@ -209,9 +238,10 @@ def request_of(
     path = Path("prompt.md") if is_text else Path(prompt)
     request = AblationRequest(path, "", **options)
     try:
-        folder = output_dir / "given" / check_run_name(request.run_name)
+        check_run_name(request.run_name)
     except ValueError as error:
         raise ConfigError(f"name '{request.run_name}': {error}") from error
+    folder = _given_folder(request)
     if is_text:
         if "name" not in options:
             raise ConfigError("a prompt in memory has no name", hint="name='triage'")
@@ -231,6 +261,11 @@ def _are_several(data: Tables) -> bool:
     return (
         isinstance(data, (list, tuple)) and bool(data) and all(isinstance(one, (str, Path)) for one in data)
     )
+
+
+def _given_folder(request: AblationRequest) -> Path:
+    """Where what a call has in memory is written."""
+    return Path(request.output_dir) / "given" / request.run_name
 
 
 _SEVERAL = frozenset(

@@ -22,7 +22,7 @@ from pcsuite.analysis.baseline import Baseline
 from pcsuite.analysis.compare import COMPARE, Comparison
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.table import Table
-from pcsuite.api.prompts import Rows, request_of, write_given
+from pcsuite.api.prompts import Rows, request_of, told_as_given, write_given
 from pcsuite.api.references import Reference, find_reference
 from pcsuite.api.runs import Run, compare, run
 from pcsuite.config.load import Suite
@@ -216,7 +216,8 @@ def check(
             announce(reference.words)
             empty = Comparison(Table.of(COMPARE, []), margin=margin)
             return RegressionCheck(empty, reference.name, request.prompt.name, reference=reference)
-        suites = _profiles([earlier_request, request])
+        with told_as_given(earlier_request, prompt=reference.name):
+            suites = _profiles([earlier_request, request])
         announce(reference.words)
         earlier, later = (run(suite, **calls) for suite in suites)
         compared = compare(earlier, later, **judging)
@@ -286,7 +287,11 @@ def _profiles(requests: list[AblationRequest]) -> list[Suite]:
         inside = set(_blocks(request)) if request.effects else set()
         effects = {key: value for key, value in request.effects.items() if inside.issuperset(key.split("*"))}
         named.append(replace(request, effects=effects, name=f"{request.run_name}-{_content(request)[:8]}"))
-    return [prompt_profile(request) for request in named]
+    suites = []
+    for request in named:
+        with told_as_given(request):
+            suites.append(prompt_profile(request))
+    return suites
 
 
 def _blocks(request: AblationRequest) -> list[str]:

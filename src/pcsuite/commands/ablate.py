@@ -38,7 +38,8 @@ MODEL = Group("the model", [
     flag("--regime", "decoding regime (default: D0)", default="D0"),
     flag("--seeds", "answers an item of a sampled regime (default: 1)", type=int, default=1, metavar="N"),
     flag("--max-tokens", "longest answer (default: by the kind of task)", type=int, metavar="N"),
-    _repeated("--effect", "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
+    _repeated("--effect --effects",
+             "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
          "BLOCK=X"),
 ])  # fmt: skip
 ABLATE = (
@@ -82,10 +83,11 @@ ABLATE = (
     ]),
     MODEL,
     Group("the run", [
-        options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)"),
+        options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)", default=None),
         options.NAME.but("name of the run (default: the prompt file's)"),
         options.OUTPUT_DIR.but("folder of results (default: outputs)", default="outputs"),
-        flag("--cache-dir", "folder of items and responses (default: the profile's)", metavar="DIR"),
+        flag("--cache-dir", "folder of items and responses (default: the profile's, without one the user's cache)",
+             metavar="DIR"),
         options.OVERWRITE.but(),
         options.NO_CACHE,
         options.QUIET,

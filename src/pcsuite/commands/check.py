@@ -44,10 +44,11 @@ CHECK = (
     TABLE,
     MODEL,
     Group("the run", [
-        options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)"),
+        options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)", default=None),
         options.NAME.but("first part of the runs' names (default: the prompt file's)"),
         options.OUTPUT_DIR.but("folder of results (default: outputs)", default="outputs"),
-        flag("--cache-dir", "folder of items and responses (default: the profile's)", metavar="DIR"),
+        flag("--cache-dir", "folder of items and responses (default: the profile's, without one the user's cache)",
+             metavar="DIR"),
         options.NO_CACHE,
         options.QUIET,
         options.EXECUTOR,

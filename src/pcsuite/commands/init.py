@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from pcsuite.commands import DIR, FILE, options
 from pcsuite.commands.options import Group, flag, switch
-from pcsuite.errors import ConfigError, DataError
+from pcsuite.errors import ConfigError, DataError, Exit, PcsuiteError
 
 
 def configure_init(parser: argparse.ArgumentParser) -> None:
@@ -81,3 +82,60 @@ def execute_init(args: argparse.Namespace) -> int:
     )
     print(f"next: {shlex.join(['pcsuite', 'run', '--config', str(scaffolded.profile)])}")
     return 0
+
+
+def configure_first_steps(parser: argparse.ArgumentParser) -> None:
+    """What ``pcsuite`` alone takes on a terminal: nothing."""
+
+
+def execute_first_steps(args: argparse.Namespace) -> int:
+    """Ask for the prompt, the table and the model, and write the commands that answer what a newcomer asks.
+
+    Nothing is called or written. A file that cannot be read is said to be, and asked for again; Ctrl-D ends it.
+    """
+    from pcsuite.data.init_task import read_table
+    from pcsuite.prompts.blocks import read_prompt
+
+    print("Three questions, then your command; pcsuite --help lists all of them. Ctrl-D ends.")
+    try:
+        prompt = _readable("1. your prompt's file (empty: the bundled example)", read_prompt)
+        if prompt is None:
+            print(
+                "\npcsuite models pull qwen2.5-coder-0.5b    # once: the embedded model that the example asks"
+            )
+            print("pcsuite ablate example                    # what each part of a prompt is worth")
+            return Exit.DONE
+        table = _readable("2. your table, with a column of right answers (.csv, .xlsx, .jsonl)", read_table)
+        model = input("3. the model, PROVIDER/NAME (empty: smollm2-135m, embedded): ").strip()
+    except EOFError:
+        print("\npcsuite --help lists the commands, pcsuite ablate example shows one")
+        return Exit.DONE
+    given = [str(prompt), "--data", str(table), "--model", model or "smollm2-135m"]
+    commands = {
+        shlex.join(["pcsuite", "ablate", *given, "--show"]): "blocks, cost and reach; nothing is called",
+        shlex.join(
+            ["pcsuite", "ablate", *given]
+        ): "what each part is worth, and the shortest that is no worse",
+        shlex.join(
+            ["pcsuite", "init", Path(str(prompt)).stem, "--prompt", *given]
+        ): "a folder that runs anywhere",
+    }
+    print()
+    for command, about in commands.items():
+        print(f"# {about}\n{command}")
+    return Exit.DONE
+
+
+def _readable(question: str, read: Callable[[Path], object]) -> Path | None:
+    """A file that can be read, asked for until there is one; ``None`` where none is named and that is allowed."""
+    while True:
+        answer = input(f"{question}: ").strip().strip("'\"")
+        if not answer and "empty" in question:
+            return None
+        try:
+            path = Path(answer).expanduser()
+            read(path)
+        except PcsuiteError as error:
+            print(f"   {error}")
+        else:
+            return path

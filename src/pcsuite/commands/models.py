@@ -339,8 +339,10 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
         metavar="stats|clear",
         help="show the figures, or forget all answers",
     )
-    about = "the profile's run.cache_dir (default: .cache)"
-    cache = flag("--cache-dir", about, **DIR, default=Path(".cache"))
+    about = (
+        "the profile's run.cache_dir (default: .cache where it is, else that of prompts without a profile)"
+    )
+    cache = flag("--cache-dir", about, **DIR)
     options.add_flags(parser, Group("", [cache, options.JSON.but("print the figures as JSON")]))
 
 
@@ -349,7 +351,8 @@ def execute_cache(args: argparse.Namespace) -> int:
 
     A folder without a cache is no error.
     """
-    path = args.cache_dir / FILE_NAME
+    here = Path(".cache")
+    path = (args.cache_dir or (here if here.is_dir() else weight_files.prompts_cache_dir())) / FILE_NAME
     if not path.is_file():
         print(f"no response cache at {path}")
         return 0

@@ -143,6 +143,15 @@ def user_cache_dir() -> Path:
     return Path(configured).expanduser() if configured else Path.home() / ".cache" / "pcsuite"
 
 
+def prompts_cache_dir() -> Path:
+    """Where a prompt on a table keeps items and answers while no profile is named: a user's cache, not the project.
+
+    ``$PCS_ANSWERS_DIR``, or ``prompts`` in :func:`user_cache_dir`. Nothing is created.
+    """
+    configured = os.environ.get("PCS_ANSWERS_DIR")
+    return Path(configured).expanduser() if configured else user_cache_dir() / "prompts"
+
+
 def models_dir(cache_dir: Path | None = None) -> Path:
     """Where model files are kept."""
     return (cache_dir or user_cache_dir()) / "models"

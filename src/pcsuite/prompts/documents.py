@@ -216,31 +216,42 @@ def _messages(entries: Node) -> Iterator[_Message]:
         if entry.kind == "list" and len(entry.children) == 2 and entry.children[0][1].kind == "text":
             (_, role), (_, content) = entry.children  # as LangChain writes them
             roles = _LANGCHAIN_ROLES
-            yield _message(number, roles.get(role.value, role.value), content, entries, index)
+            yield _message(
+                f"line {entry.line}: ", number, roles.get(role.value, role.value), content, (entries, index)
+            )
             continue
         if entry.kind == "map" and entry.text("type") == "placeholder":
             raise PromptError(
-                f"message {number} is a placeholder for further messages ('{entry.text('name')}')",
+                f"line {entry.line}: message {number} is a placeholder for further messages ('{entry.text('name')}')",
                 hint="take it out: an ablation asks one call an item",
             )
         if entry.kind != "map" or entry.get("role") is None or entry.get("content") is None:
             raise PromptError(
-                f"message {number} needs 'role' and 'content'" if entry.kind == "map" else _NO_CHAT
+                f"line {entry.line}: message {number} needs 'role' and 'content'"
+                if entry.kind == "map"
+                else _NO_CHAT
             )
         content = entry.get("content") or entry
         if content.kind == "list" and len(content.children) == 1 and content.children[0][1].get("text"):
             content = content.children[0][1].get("text") or content
-        yield _message(number, entry.text("role"), content, entries, index, entry.text("block"))
+        where = f"line {entry.line}: "
+        yield _message(where, number, entry.text("role"), content, (entries, index), entry.text("block"))
 
 
-def _message(number: str, role: str, content: Node, entries: Node, index: int, block: str = "") -> _Message:
+def _message(
+    where: str, number: str, role: str, content: Node, entry: tuple[Node, int], block: str = ""
+) -> _Message:
     if role not in ROLES:
-        raise PromptError(f"message {number} has the unknown role '{role}'", hint=did_you_mean(role, ROLES))
+        raise PromptError(
+            f"{where}message {number} has the unknown role '{role}'", hint=did_you_mean(role, ROLES)
+        )
     if content.kind != "text":
-        raise PromptError(f"the content of message {number} is no text", hint="images are not supported")
+        raise PromptError(
+            f"{where}the content of message {number} is no text", hint="images are not supported"
+        )
     if not content.value.strip():
-        raise PromptError(f"message {number} ({role}) is empty", hint="give it words or remove it")
-    return _Message(content, role, block, (entries, index))
+        raise PromptError(f"{where}message {number} ({role}) is empty", hint="give it words or remove it")
+    return _Message(content, role, block, entry)
 
 
 def _langchain(kwargs: Node) -> _Prompt:
@@ -272,7 +283,7 @@ def _langchain(kwargs: Node) -> _Prompt:
             )
             if not role:
                 raise PromptError(f"message {number} is a {kind or 'part'} of LangChain, which is not read")
-            messages.append(_message(number, role, template(entry), entries, index))
+            messages.append(_message(f"line {entry.line}: ", number, role, template(entry), (entries, index)))
     braces: Braces = "format" if "f-string" in formats else "mustache" if "mustache" in formats else ""
     return _Prompt(tuple(messages), braces)
 

@@ -450,7 +450,8 @@ def _components(
         if not is_residual:
             gradient[position[index]] = 1 / relative
         log_sd_se = float(np.sqrt(max(float(gradient @ covariance @ gradient), 0.0)))
-        low, high = (float(variance * np.exp(sign * 2 * z * log_sd_se)) for sign in (-1, 1))
+        with np.errstate(over="ignore"):  # what the data do not bound has no upper limit
+            low, high = (float(variance * np.exp(sign * 2 * z * log_sd_se)) for sign in (-1, 1))
         result[name] = Estimate(variance, low, high, level, problem.rows, "wald on log")
     return result
 
