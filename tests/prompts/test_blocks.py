@@ -6,9 +6,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pcsuite.errors import PromptError
-from pcsuite.prompts.blocks import read_prompt, sham_text, split_prompt
+from pcsuite.prompts.blocks import read_prompt, sham_text
 from pcsuite.prompts.splitting import SPLIT_METHODS
 from pcsuite.prompts.verbatim import decode_chat
+from support.prompt_texts import split_prompt
 
 HAND_WRITTEN = [
     "One line without an end",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pcsuite._util.files import write_errors
 from pcsuite.ablation import AblationRequest, AblationResult, across_picture
@@ -199,7 +199,7 @@ def request_of(
         if name not in names:
             raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, names))
     options = dict(settings)
-    table, *more = data if _are_several(data) else [data]
+    tables = _several_tables(data)
     for name in _SEVERAL & options.keys():
         options[name] = (options[name],) if isinstance(options[name], str) else tuple(options[name])
     output_dir = Path(options.get("output_dir", "outputs"))
@@ -219,17 +219,16 @@ def request_of(
     return replace(
         request,
         prompt=path,
-        data=_table(table, folder),
-        more_data=tuple(map(str, more)),
+        data=tables[0] if tables else _table(cast(Rows, data), folder),
+        more_data=tuple(tables[1:]),
         scorer=scorer_name,
     )
 
 
-def _are_several(data: Tables) -> bool:
-    """Whether the data are several tables by their names."""
-    return (
-        isinstance(data, (list, tuple)) and bool(data) and all(isinstance(one, (str, Path)) for one in data)
-    )
+def _several_tables(data: Tables) -> list[str]:
+    """The tables of a list of names; none where the data are one table."""
+    listed = list(data) if isinstance(data, (list, tuple)) else []
+    return [str(one) for one in listed] if all(isinstance(one, (str, Path)) for one in listed) else []
 
 
 _SEVERAL = frozenset(

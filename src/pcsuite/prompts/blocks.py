@@ -11,17 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from pcsuite.errors import PromptError, did_you_mean
 from pcsuite.prompts.pieces import Piece
-from pcsuite.prompts.sources import PromptSource, PromptText, read_source, source_of
+from pcsuite.prompts.sources import PromptSource, PromptText, read_source
 from pcsuite.prompts.splitting import SplitMethod, split_inside, split_text, without_marks
 from pcsuite.prompts.variables import Filling, VariableError, has_variables, is_jinja, variables
 from pcsuite.prompts.verbatim import INPUT_NAMES, chat_piece, jinja_names
 
-PromptForm = Literal["text", "yaml", "json"]
-"""A text, or the form of a chat's file."""
 INPUT_BLOCK = "input"
 HOLDS_INPUT = "holds the input"
 NOT_SENT = "front matter, not sent"
@@ -115,7 +112,8 @@ class SplitPrompt:
 
         Of a chat it is the chat's text form (:mod:`pcsuite.prompts.verbatim`), messages without a block left out.
 
-        >>> split_prompt("Be kind.\\n\\n{{ input }}\\n").sent(["input"])
+        >>> from pcsuite.prompts.sources import source_of
+        >>> split_source(source_of("Be kind.\\n\\n{{ input }}\\n", ".md")).sent(["input"])
         '{{ input }}\\n'
         """
         return "".join(block.text for block in self._kept(kept))
@@ -189,7 +187,7 @@ class SplitPrompt:
 
     def names_among(self, columns: Iterable[str], literal: Iterable[str] = ()) -> list[str]:
         """Those of some names that the prompt's variables have, in the order in which they first appear."""
-        wanted = {*columns} - {*literal}
+        asked = {*columns} - {*literal}
         names = dict[str, None]()
         for block in self.blocks:
             shown = [one.name for one in variables(block.text)]
@@ -198,7 +196,7 @@ class SplitPrompt:
             ]
             if is_jinja(block.text) and self.source.braces != "mustache":
                 shown += sorted(jinja_names(block.text))
-            names |= dict.fromkeys(name for name in shown if name in wanted)
+            names |= dict.fromkeys(name for name in shown if name in asked)
         return list(names)
 
     def check_placeholders(
@@ -283,28 +281,18 @@ def read_prompt(
         raise PromptError(f"{path}: {error}") from error
 
 
-def split_prompt(
-    text: str,
-    how: SplitMethod = "auto",
-    *,
-    form: PromptForm = "text",
-    append_input: bool = False,
-) -> SplitPrompt:
-    """Split a prompt into blocks whose sources joined are the text (of a chat: the contents of its messages).
-
-    ``append_input`` puts the item after the last block. Raises ``PromptError`` for an empty text or block.
-
-    >>> [block.name for block in split_prompt("# Role\\nA judge.\\n\\n# Rules\\nBe fair.\\n").blocks]
-    ['role', 'rules']
-    """
-    suffix = ".md" if form == "text" else f".{form}"
-    return split_source(source_of(text, suffix), how, append_input=append_input)
-
-
 def split_source(
     source: PromptSource, how: SplitMethod = "auto", *, append_input: bool = False, system: bool = False
 ) -> SplitPrompt:
-    """Split a prompt, wherever it came from; arguments and errors are those of :func:`read_prompt`."""
+    """Split a prompt, wherever it came from, into blocks; joined, their sources are its texts.
+
+    Arguments and errors are those of :func:`read_prompt`.
+
+    >>> from pcsuite.prompts.sources import source_of
+    >>> source = source_of("# Role\\nA judge.\\n\\n# Rules\\nBe fair.\\n", ".md")
+    >>> [block.name for block in split_source(source).blocks]
+    ['role', 'rules']
+    """
     texts = source.texts
     if system and source.is_chat:
         raise PromptError("--system is for a prompt of one text, and this is a chat", hint="leave it out")

@@ -62,10 +62,12 @@ class Literal:
 
     def dedented(self) -> Literal:
         """The literal after ``textwrap.dedent``."""
-        lines, wanted = _LINES.findall(self.text), _LINES.findall(textwrap.dedent(self.text))
+        lines, shorter_lines = _LINES.findall(self.text), _LINES.findall(textwrap.dedent(self.text))
         kept: list[Character] = []
         position = 0
-        for line, shorter in itertools.zip_longest(lines, wanted, fillvalue=""):  # a last margin is no line
+        for line, shorter in itertools.zip_longest(
+            lines, shorter_lines, fillvalue=""
+        ):  # a last margin is no line
             dropped = len(line) - len(shorter)
             if (
                 dropped
@@ -170,11 +172,11 @@ class CodeSource(PromptSource):
         result = self.original
         for start, end in sorted(cuts, reverse=True):
             result = result[:start] + result[end:]
-        wanted = self.remaining(kept)
+        expected = self.remaining(kept)
         problem = ""
         try:
             again = CodeSource.read(result, self.suffix, self.name)
-            exact = again.remaining({n: [(0, len(t.text))] for n, t in enumerate(again.texts)}) == wanted
+            exact = again.remaining({n: [(0, len(t.text))] for n, t in enumerate(again.texts)}) == expected
         except PromptError as error:
             exact, problem = False, f": {error}"
         if not exact:

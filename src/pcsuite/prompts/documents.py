@@ -99,14 +99,14 @@ class DocumentSource(PromptSource):
         return self._prompt.braces
 
     def _written(self, kept: Kept) -> str:
-        wanted = self.remaining(kept)
+        expected = self.remaining(kept)
         for quoted in (False, True):
             text = self._edited(kept, quoted=quoted)
             try:
                 again = DocumentSource.read(text, self.suffix, self.name)
             except PromptError:
                 continue
-            if again.remaining({n: [(0, len(t.text))] for n, t in enumerate(again.texts)}) == wanted:
+            if again.remaining({n: [(0, len(t.text))] for n, t in enumerate(again.texts)}) == expected:
                 return text
         raise PromptError("the document cannot be written with a part of its text left out")
 
@@ -192,8 +192,8 @@ def _prompt_at(node: Node, *, named: bool) -> _Prompt:
         return _Prompt((_Message(node.get("id") or node),))
     for key in _PROMPT_KEYS:
         if (inner := node.get(key)) is not None and inner.kind in ("list", "text", "map"):
-            found = _prompt_at(inner, named=named)
-            return found if found.braces else found._replace(braces=braces)
+            prompt = _prompt_at(inner, named=named)
+            return prompt if prompt.braces else prompt._replace(braces=braces)
     texts = _long_texts(node)
     hint = None
     if texts and not named:

@@ -75,27 +75,27 @@ class _Reader:
     def value_of(self, name: str, first: int = 0, last: int | None = None) -> int | None:
         """Index of the token where the value of a dotted name begins, within some tokens."""
         head, _, rest = name.partition(".")
-        found = None
+        last_value = None
         for index in range(first, len(self.tokens) if last is None else last):
             value = self._given(index, head)
             if value is None:
                 continue
             if not rest:
-                found = value
+                last_value = value
             elif (
                 self.text(value) == "{"
                 and (inner := self.value_of(rest, value + 1, self._close(value))) is not None
             ):
-                found = inner
+                last_value = inner
             elif self.text(index - 1) == "class":
                 continue
-        if found is None and rest:  # a field of a class
+        if last_value is None and rest:  # a field of a class
             for index in range(first, len(self.tokens)):
                 if self.text(index) == "class" and self.text(index + 1) == head:
                     opening = next((i for i in range(index, len(self.tokens)) if self.text(i) == "{"), None)
                     if opening is not None:
                         return self.value_of(rest, opening + 1, self._close(opening))
-        return found
+        return last_value
 
     def _given(self, index: int, name: str) -> int | None:
         """Where the value begins that a name at an index is given; ``None`` where it is not given one there."""
