@@ -214,7 +214,10 @@ class SplitPrompt:
         variable that names no column, for one of ``forbidden`` (the answer), and where no block holds the item.
         """
         sent = [part for block in self.blocks for part in _PIECE_HEAD.split(block.text)]
-        filling = Filling.of(sent, columns, literal, self.source.braces)
+        holes = {
+            form for text in self.source.texts for _, hole in text.holes for form in (hole, hole.strip("${}"))
+        }
+        filling = Filling.of(sent, columns, literal, self.source.braces, also=holes)
         answers, held = set(forbidden), {*(columns if inputs is None else inputs), *INPUT_NAMES}
         blocks, names = [], dict[str, None]()
         for block in self.blocks:
@@ -239,12 +242,25 @@ class SplitPrompt:
             names |= dict.fromkeys(sorted(shown))
             pinned = block.pinned or (HOLDS_INPUT if shown & held else "")
             blocks.append(replace(block, text="".join(filled), pinned=pinned, jinja=jinja))
+        self._refuse_holes(filling)
         if not held & names.keys():
             raise PromptError(
                 "the prompt has no placeholder for the item",
                 hint="put {{ input }} where the item goes, or add --append-input",
             )
         return replace(self, blocks=tuple(blocks), filled=tuple(names), note=_filling_note(filling, sent))
+
+    def _refuse_holes(self, filling: Filling) -> None:
+        """Raise for what a program would put into its text and no column does, in whatever form it is written."""
+        for text in self.source.texts:
+            for start, written in text.holes:
+                name = written.strip("${}").strip()
+                if not {name, written} & (filling.known | filling.literal):
+                    raise PromptError(
+                        f"line {text.line + text.text.count(chr(10), 0, start)}: no column for the variable"
+                        f" {' '.join(written.split())}",
+                        hint=f"call a column so, or --literal '{name}' if it is to be sent as it is written",
+                    )
 
     def _line(self, block: PromptBlock, part: str, lines_before: int) -> int:
         """The line of the file on which something stands that has so many lines before it in a part of a block."""

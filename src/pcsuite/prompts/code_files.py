@@ -38,6 +38,8 @@ class Character(NamedTuple):
     end: int
     literal: int
     """Where the literal begins that it stands in."""
+    hole: int = -1
+    """Where the replacement field begins that it is written in; -1 for a character of the text itself."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,24 @@ class Literal:
 
     def __add__(self, other: Literal) -> Literal:
         return Literal(self.characters + other.characters)
+
+    @property
+    def holes(self) -> tuple[tuple[int, str], ...]:
+        """What the program puts in when it runs: from which character on, and as it is written."""
+        starts = [
+            index
+            for index, one in enumerate(self.characters)
+            if one.hole >= 0 and (index == 0 or self.characters[index - 1].hole != one.hole)
+        ]
+        return tuple(
+            (
+                start,
+                "".join(
+                    one.text for one in self.characters[start:] if one.hole == self.characters[start].hole
+                ),
+            )
+            for start in starts
+        )
 
     def stripped(self, method: str = "strip") -> Literal:
         """The literal after ``.strip()``, ``.lstrip()`` or ``.rstrip()``."""
@@ -154,7 +174,9 @@ class CodeSource(PromptSource):
 
     @cached_property
     def _texts(self) -> tuple[PromptText, ...]:
-        return tuple(PromptText(one.literal.text, one.role, one.line) for one in self.messages)
+        return tuple(
+            PromptText(one.literal.text, one.role, one.line, holes=one.literal.holes) for one in self.messages
+        )
 
     @property
     def texts(self) -> tuple[PromptText, ...]:

@@ -327,23 +327,31 @@ def _yaml_tree(text: str) -> Node:
         raise PromptError("not valid YAML: it is nested too deeply") from None
     if root is None:
         raise PromptError("the prompt is empty")
-    return _yaml_node(root, ())
+    return _yaml_node(root, text, ())
 
 
-def _yaml_node(node: yaml.Node, above: tuple[int, ...]) -> Node:
+def _yaml_node(node: yaml.Node, text: str, above: tuple[int, ...]) -> Node:
     place = (node.start_mark.index, node.end_mark.index, node.start_mark.line + 1)
     if id(node) in above:
         raise PromptError(f"line {place[2]}: the document contains itself")
     below = (*above, id(node))
     if isinstance(node, yaml.MappingNode):
-        pairs = tuple((str(key.value), _yaml_node(value, below)) for key, value in node.value)
+        pairs = tuple((str(key.value), _yaml_node(value, text, below)) for key, value in node.value)
         return Node("map", *place, children=pairs, flow=bool(node.flow_style))
     if isinstance(node, yaml.SequenceNode):
-        entries = tuple((str(n), _yaml_node(value, below)) for n, value in enumerate(node.value, start=1))
+        entries = tuple(
+            (str(n), _yaml_node(value, text, below)) for n, value in enumerate(node.value, start=1)
+        )
         return Node("list", *place, children=entries, flow=bool(node.flow_style))
     assert isinstance(node, yaml.ScalarNode), "a node is a map, a list or a scalar"
     is_text = node.tag == "tag:yaml.org,2002:str"
+    # An anchor or a tag stands before the text and stays.
+    properties = _PROPERTIES.match(text, node.start_mark.index)
+    place = (properties.end() if properties else place[0], *place[1:])
     return Node("text" if is_text else "other", *place, value=str(node.value), style=node.style or "")
+
+
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)+")
 
 
 def _json_tree(text: str) -> Node:

@@ -234,7 +234,7 @@ def _decoded(source: str, start: int, end: int) -> Iterator[Character]:
             character, after = _next_character(source, position, prefix)
             if character is None:  # a replacement field stands as it is written
                 for index in range(position, after):
-                    yield Character(source[index], index, index + 1, literal)
+                    yield Character(source[index], index, index + 1, literal, hole=position)
             elif character:
                 yield Character(character, position, after, literal)
             position = after

@@ -87,11 +87,9 @@ class _Reader:
                 and (inner := self.value_of(rest, value + 1, self._close(value))) is not None
             ):
                 last_value = inner
-            elif self.text(index - 1) == "class":
-                continue
-        if last_value is None and rest:  # a field of a class
+        if last_value is None and rest:  # a field of a class, a member of an enum
             for index in range(first, len(self.tokens)):
-                if self.text(index) == "class" and self.text(index + 1) == head:
+                if self.text(index) in ("class", "enum", "namespace") and self.text(index + 1) == head:
                     opening = next((i for i in range(index, len(self.tokens)) if self.text(i) == "{"), None)
                     if opening is not None:
                         return self.value_of(rest, opening + 1, self._close(opening))
@@ -104,7 +102,7 @@ class _Reader:
         if not quoted and (token.kind != "word" or token.text != name or self.text(index - 1) == "."):
             return None
         after = index + 1
-        if self.text(index - 1) == ":":  # a type, or a value itself
+        if self.text(index - 1) in (":", "type", "interface"):  # a type, or a value itself
             return None
         if self.text(after) == "=" and self.text(after + 1) not in ("=", ">"):
             return after + 1
@@ -182,10 +180,10 @@ class _Reader:
             position += 1
         while self.text(position) in _KEYWORDS:
             position += 2
-        if self.text(position) == "." or (
-            self.text(position) in ("?", "(", "[") and position < len(self.tokens)
-        ):
-            raise self._computed(position, name)
+        if self.kind(position) == "sign" and self.text(position) not in ";,)}]":
+            begins_a_line = "\n" in self.source[self.tokens[position - 1].end : self.tokens[position].start]
+            if not (begins_a_line and self.text(position) in "@{"):
+                raise self._computed(position, name)
         total = parts[0]
         for part in parts[1:]:
             total += part
@@ -301,7 +299,7 @@ def _decoded(source: str, start: int, end: int) -> Iterator[Character]:
         if quote == "`" and source.startswith("${", position):
             after = _hole_end(source, position)
             for index in range(position, after):
-                yield Character(source[index], index, index + 1, start)
+                yield Character(source[index], index, index + 1, start, hole=position)
         elif letter == "\r":
             after = position + (2 if source.startswith("\r\n", position) else 1)
             yield Character("\n", position, after, start)
