@@ -10,6 +10,7 @@ import pcsuite as pcs
 import pcsuite.data
 from pcsuite.cli import main
 from pcsuite.errors import ConfigError, DataError
+from support.ablating import request_in
 from support.own_task import PROMPT, tickets, write_own_table
 
 ROWS = [{"text": text, "queue": queue} for text, queue in tickets()]
@@ -113,3 +114,15 @@ def test_verify_scores_a_record_in_memory_as_the_command_does(capsys):
     assert main(["verify", str(truth), str(record), "--no-save", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == found["metrics"]
     assert found["metrics"]["f1"] == pytest.approx(0.968, abs=5e-4)
+
+
+@pytest.mark.slow
+def test_the_split_is_shown_before_anything_is_asked_and_several_models_make_one_profile(tmp_path, capsys):
+    request = request_in(tmp_path, items=60)
+    settings = {"config": request.config, "output_dir": request.output_dir, "answer": "queue"}
+    pcs.ablate(
+        request.prompt, request.data, model="simulated", trim=False, design="leave-one-out", **settings
+    )
+    assert "prompt.md: split at its headings" in " ".join(capsys.readouterr().out.split())
+    suite = pcs.prompt(request.prompt, request.data, models=["simulated/a", "simulated/b"], **settings)
+    assert suite.profile.selection.models == ("simulated/a", "simulated/b")

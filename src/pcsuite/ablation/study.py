@@ -294,7 +294,7 @@ def prepare(request: AblationRequest) -> Study:
         value = getattr(request, flag)
         if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
             raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
-    study = _read_each(request)
+    study = _read_each(request, _FOLDER)
     free = study.free
     name: DesignName = "leave-one-out" if request.until else request.design
     design_within = partial(make_design, free, name, with_controls=request.controls)
@@ -321,7 +321,7 @@ def _with_design(study: Study, design: Design) -> Study:
     return replace(study, design=design, beside=beside)
 
 
-def _read_each(request: AblationRequest) -> Study:
+def _read_each(request: AblationRequest, kind: str) -> Study:
     """The study on the first model and table, with those on the others beside it.
 
     Blocks that one table fills with the item are kept for all. Raises ``ConfigError`` for a model or table that is
@@ -336,7 +336,7 @@ def _read_each(request: AblationRequest) -> Study:
         raise ConfigError(
             "--until stops by one model and one table, and several are given", hint="leave it out"
         )
-    studies = [_read(one, _FOLDER) for one in requests]
+    studies = [_read(one, kind) for one in requests]
     tables = dict[str, str]()
     for study in studies:
         if tables.setdefault(study.task.id, study.request.data) != study.request.data:
@@ -405,11 +405,14 @@ def _read(request: AblationRequest, kind: str) -> Study:
 def prompt_profile(request: AblationRequest) -> Suite:
     """A prompt and a table as a profile of one condition, the prompt as it stands; nothing is called.
 
+    Several models and tables are those of the profile.
+
     Its files lie under ``<output_dir>/prompts/<run>/``, its rows in ``<output_dir>/prompts/<run>/runs/``. Raises what
     :func:`prepare` raises for a prompt, a table or a model that cannot be used.
     """
-    study = _read(request, "prompts")
-    _check_context(study)
+    study = _read_each(request, "prompts")
+    for one in study.each:
+        _check_context(one)
     return study.write(study.design.arms)
 
 

@@ -20,8 +20,8 @@ from pcsuite.ablation import AblationRequest, AblationResult, across_picture
 from pcsuite.ablation import ablate as run_ablation
 from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.page import render_ablation, write_result
-from pcsuite.ablation.picture import blocks_table, headline, trim_sentence, verdict_records
-from pcsuite.ablation.study import prompt_profile
+from pcsuite.ablation.picture import blocks_table, headline, print_split, trim_sentence, verdict_records
+from pcsuite.ablation.study import Study, prompt_profile
 from pcsuite.analysis.frame import Frame
 from pcsuite.api.runs import Run
 from pcsuite.config.load import Suite
@@ -158,7 +158,15 @@ def ablate(
         pcs.ablate("triage.md", "tickets.csv", models=["openai/old", "openai/new"]).differences()
     """
     request = request_of(prompt, data, scorer, settings)
-    return Ablation(run_ablation(request, quiet=quiet, use_cache=use_cache, executor=executor))
+    show = None if quiet else _show_split
+    return Ablation(run_ablation(request, quiet=quiet, use_cache=use_cache, executor=executor, show=show))
+
+
+def _show_split(study: Study) -> None:
+    """Print the blocks before anything is asked."""
+    from rich.console import Console
+
+    print_split(study, Console())
 
 
 def prompt(

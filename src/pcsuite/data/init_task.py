@@ -19,12 +19,15 @@ from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.config.yaml_source import as_yaml
 from pcsuite.data.clusters import cluster_sentence, clustered, input_cluster, numbers_rows, text_key
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
+from pcsuite.data.promptfoo_tests import read_promptfoo_tests
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, with_answer_form
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
 
 def read_table(path: Path) -> list[Row]:
     """Rows of a user's table, each with its place: CSV, TSV, JSON lines or a JSON list, by the file's ending.
+
+    A YAML file is a promptfoo configuration, whose tests are the rows.
 
     Raises :class:`DataError` where the file is missing, empty, of another kind or malformed.
     """
@@ -45,6 +48,8 @@ def read_table(path: Path) -> list[Row]:
         if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise DataError(f"{path}: expected a JSON list of objects")
         rows = [Row(f"{path} entry {number}", value) for number, value in enumerate(values, start=1)]
+    elif suffix in {".yaml", ".yml"}:
+        rows = read_promptfoo_tests(path, read_table)
     else:
         raise DataError(f"{path}: cannot tell the kind of table", hint="name it .csv, .tsv, .jsonl or .json")
     if not rows:
