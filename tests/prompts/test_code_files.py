@@ -275,3 +275,37 @@ def test_what_is_no_literal_of_typescript_is_refused(file, problem):
 def test_members_of_enums_and_statements_on_the_next_line():
     assert source_of("enum E { P = 'x y' }", ".ts", "E.P").texts[0].text == "x y"
     assert source_of("const P = `x`\n@decorated\nclass A {}\n", ".ts", "P").texts[0].text == "x"
+
+
+@pytest.mark.parametrize(
+    ("file", "suffix", "name", "text"),
+    [
+        ('def build(ticket):\n    """Doc."""\n    return f"Be kind.\\n\\n{ticket}"\n', ".py", "build", "Be kind.\n\n{ticket}"),
+        ("class A:\n    def p(self):\n        text = 'Be kind.'\n        return text\n", ".py", "A.p", "Be kind."),
+        ("export const build = (ticket: string): string => `Be kind.\n\n${ticket}`;", ".ts", "build", "Be kind.\n\n${ticket}"),
+        ("export async function build(t: T) {\n  const x = 1;\n  return `Be kind. ${t}`;\n}", ".ts", "build", "Be kind. ${t}"),
+        ("const build = async (t) => { return 'Be kind.' + `${t}`; };", ".js", "build", "Be kind.${t}"),
+    ],
+)  # fmt: skip
+def test_a_function_that_returns_a_text_in_one_place_is_that_text(file, suffix, name, text):
+    prompt = made(file, suffix, name)
+    assert prompt.source.texts[0].text == text
+    if len(prompt.blocks) > 1:
+        kept = [block.name for block in prompt.blocks][1:]
+        assert (
+            source_of(prompt.written(kept), suffix, name).texts[0].text
+            == prompt.source.remaining({0: [prompt.blocks[1].spans[0][1:]]})[0]
+        )
+
+
+@pytest.mark.parametrize(
+    ("file", "suffix"),
+    [
+        ("def build(t):\n    if t:\n        return 'a'\n    return 'b'\n", ".py"),
+        ("const build = (t) => { if (t) { return `a`; } return `b`; };", ".ts"),
+        ("const build = (a + b).trim();", ".ts"),
+    ],
+)
+def test_a_function_that_returns_in_several_places_is_computed(file, suffix):
+    with pytest.raises(PromptError):
+        source_of(file, suffix, "build")

@@ -45,7 +45,7 @@ from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
 from pcsuite.prompts.blocks import SplitPrompt, read_prompt
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
-from pcsuite.prompts.verbatim import fill_placeholders
+from pcsuite.prompts.verbatim import fill_placeholders, render_jinja
 
 SIMULATED = "simulated"
 BATCH = 24
@@ -395,11 +395,24 @@ def _read(request: AblationRequest, kind: str) -> Study:
     else:
         columns = task.spec.cluster
         items = clustered(task.items, columns, request.data) if columns else list(task.items)
+    _check_templates(request, prompt, items)
     repro = ReproSection()  # those of the profile that is written
     items = sample_items(items, request.limit, repro.global_seed, task.id, repro.deterministic_hash_seed)
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
     folder = Path(request.output_dir) / kind / request.run_name
     return Study(request, prompt, task, model, only, folder, base, items)
+
+
+def _check_templates(request: AblationRequest, prompt: SplitPrompt, items: Sequence[Item]) -> None:
+    """Raise where a template of the prompt cannot be rendered for an item: better now than when it is asked."""
+    for block in prompt.blocks:
+        for item in items if block.jinja else ():
+            try:
+                render_jinja(block.text, item.input_text, item.columns)
+            except PromptError as error:
+                raise PromptError(
+                    f"{request.prompt}: line {block.line}: block '{block.name}', item '{item.item_id}': {error}"
+                ) from error
 
 
 def prompt_profile(request: AblationRequest) -> Suite:

@@ -102,6 +102,8 @@ class _Reader:
         if not quoted and (token.kind != "word" or token.text != name or self.text(index - 1) == "."):
             return None
         after = index + 1
+        if self.text(index - 1) == "function" and self.text(after) == "(":
+            return index - 1
         if self.text(index - 1) in (":", "type", "interface"):  # a type, or a value itself
             return None
         if self.text(after) == "=" and self.text(after + 1) not in ("=", ">"):
@@ -124,6 +126,26 @@ class _Reader:
                 break
         return after + 1 if is_value else None
 
+    def _returned(self, index: int) -> int:
+        """Where the text begins that a function at an index returns; the index itself where there is no function."""
+        index += self.text(index) == "async"
+        start = index
+        if self.text(index) == "function":
+            index += 1 + (self.kind(index + 1) == "word")
+        if self.text(index) != "(":
+            return start
+        after = self._close(index) + 1
+        while self.text(after) and self.text(after) not in ("=", "{", ";", ",", ")"):
+            after += 1  # the type of what it returns
+        if self.text(after) == "=" and self.text(after + 1) == ">":
+            after += 2
+        elif self.text(start) != "function":
+            return start
+        if self.text(after) != "{":
+            return after
+        returns = [i for i in range(after, self._close(after)) if self.text(i) == "return"]
+        return returns[0] + 1 if len(returns) == 1 else start
+
     def texts(self) -> list[str]:
         """Names that are given long texts, or lists of messages."""
         names: list[str] = []
@@ -141,6 +163,7 @@ class _Reader:
 
     def messages(self, index: int, name: str) -> Iterator[CodeMessage]:
         """The messages of an array of them, or one text."""
+        index = self._returned(index)
         if self.text(index) != "[":
             literal, _ = self.expression(index, name)
             yield CodeMessage(literal, self.line(index))
