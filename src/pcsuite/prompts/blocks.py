@@ -73,11 +73,8 @@ class SplitPrompt:
     """Columns that its variables show, in the order of their names."""
     note: str = ""
     """What is made of its braces, dollars and percent signs, where that is not plain."""
-
-    @property
-    def is_chat(self) -> bool:
-        """Whether a model gets messages, not one text."""
-        return any(block.text.startswith("\x1e") for block in self.blocks)
+    is_chat: bool = False
+    """Whether a model gets messages, not one text."""
 
     @property
     def mixed(self) -> dict[str, int]:
@@ -178,7 +175,7 @@ class SplitPrompt:
                     f"block '{block.name}' cannot be split further: it is one {block.kind}",
                     hint="part it with blank lines or with marks such as <!-- block: name -->",
                 )
-            wrap = _wrapper(block.text) if block.text.startswith("\x1e") else str
+            wrap = _wrapper(block.text) if self.is_chat else str
             blocks += _named(pieces, block.line, wrap, prefix=f"{block.name}_", at=block.spans)
         blocks = _unique(blocks)
         return replace(
@@ -314,14 +311,15 @@ def split_source(
         raise PromptError("--system is for a prompt of one text, and this is a chat", hint="leave it out")
     if system:
         texts = tuple(text._replace(role="system") for text in texts)
-    if any(text.role for text in texts):
+    is_chat = any(text.role for text in texts)
+    if is_chat:
         blocks, method = _chat_blocks(texts, how)
     else:
         blocks, method = _text_blocks(texts[0], how)
     if source.front:
         blocks.insert(0, PromptBlock("front_matter", source.front, "", "front matter", 1, NOT_SENT))
     blocks = _unique(blocks)
-    if system or (append_input and any(text.role for text in texts)):
+    if system or (append_input and is_chat):
         message = chat_piece(len(texts), "user", "{{ input }}")
         blocks.append(PromptBlock(INPUT_BLOCK, "", message, "appended message", 0, HOLDS_INPUT))
     elif append_input:
@@ -333,7 +331,7 @@ def split_source(
             raise PromptError(
                 f"line {block.line}: block '{block.name}' is empty", hint="give it words or remove it"
             )
-    return SplitPrompt(tuple(blocks), method, source)
+    return SplitPrompt(tuple(blocks), method, source, is_chat=is_chat)
 
 
 # Names.
