@@ -109,7 +109,7 @@ def answered(search, measure):
     try:
         wanted = next(search)
         while True:
-            wanted = search.send(measure(wanted))
+            wanted = search.send([ArmScores(measure(wanted), bounds=(0.0, 1.0))])
     except StopIteration as end:
         return end.value
 
@@ -192,10 +192,13 @@ def study(world, items, margin, rng, tally):
 
     first, second = slice(0, half), slice(half, None)
     chosen = answered(
-        choose_drops(full[first], {name: scores[first] for name, scores in without.items()}, margin=margin),
+        choose_drops(
+            [(full[first], {name: scores[first] for name, scores in without.items()})], margin=margin
+        ),
         measure(first),
     )
-    trim = answered(confirm_drops(chosen, full[second], margin=margin), measure(second))
+    confirming = [ArmScores(full[second], bounds=(0.0, 1.0))]
+    (trim,) = answered(confirm_drops(chosen, confirming, margin=margin, rng=rng), measure(second))
     outputs = answers.outputs(full)
     moved = {name: float((answers.outputs(scores) != outputs).mean()) for name, scores in without.items()}
     floor = float((answers.outputs(again) != outputs).mean()) + RIVAL_SLACK

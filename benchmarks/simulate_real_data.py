@@ -326,18 +326,18 @@ def selection_covered(rng: Rng, n: int, truth: np.ndarray, which: str) -> bool |
 def trimmed_covered(rng: Rng, n: int) -> bool:
     """Whether the limits of every set of blocks that was tried cover what it loses, 0.05 for each block."""
     full = ArmScores((rng.random(n) < 0.7) * 1.0, bounds=(0.0, 1.0))
-    search = confirm_drops(("a", "b", "c"), full, margin=0.2, rng=rng)
+    search = confirm_drops(("a", "b", "c"), [full], margin=0.2, rng=rng)
     dropped, tried = next(search), []
     try:
         while True:
             loss = 0.05 * len(dropped)
             tried.append(loss)
-            dropped = search.send(ArmScores((rng.random(n) < 0.7 - loss) * 1.0, bounds=(0.0, 1.0)))
+            dropped = search.send([ArmScores((rng.random(n) < 0.7 - loss) * 1.0, bounds=(0.0, 1.0))])
     except StopIteration as end:
-        steps = end.value.steps
+        (trim,) = end.value
     return all(
         step.simultaneous.low <= -loss <= step.simultaneous.high
-        for step, loss in zip(steps, tried, strict=False)
+        for step, loss in zip(trim.steps, tried, strict=False)
     )
 
 

@@ -2,6 +2,7 @@
 
     python benchmarks/trim_worlds.py                 # 300 worlds, under a minute
     python benchmarks/trim_worlds.py --worlds 2000
+    python benchmarks/trim_worlds.py --models 3      # one prompt that is safe for three models
 
 A world is a prompt of 4 to 10 blocks of 5 to 90 tokens. Four blocks in ten cost 0.15 to 0.4 of the score when they go
 (in every third world about the margin: 0.8 to 1.4 of it), the others nothing; in every third world two of these are
@@ -11,13 +12,14 @@ of the items and confirm on the other.
 
 *Items allow* a world where the longest set that costs nothing would be confirmed in nine of ten tests, were it the only
 one that is tried. *Dropped* is the share of that set's tokens, summed over these worlds. A *false* confirmation is that
-of a set whose true loss is the margin or more. Its rate is held against its goal by an exact test.
+of a set whose true loss is the margin or more. Its rate is held against its goal by an exact test. With several models
+each has effects of its own on the same blocks, and *false* is a set that loses so much on any of them.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -55,20 +57,31 @@ class World:
             float(rng.choice([0.0, 0.02, 0.05, 0.1])),
         )
 
+    def on_another_model(self, rng):
+        """The same prompt on a model that one block in four matters to otherwise."""
+        changed = {name: float(rng.uniform(0.15, 0.4)) for name in self.tokens if rng.random() < 0.25}
+        costs = {
+            name: cost if name not in changed else 0.0 if cost else changed[name]
+            for name, cost in self.costs.items()
+        }
+        pair = self.pair if all(not costs[name] for name in self.pair) else ()
+        return replace(self, costs=costs, pair=pair)
+
     def loss(self, dropped):
         """True loss of the score without these blocks."""
         both = 0.3 if self.pair and set(self.pair) <= set(dropped) else 0.0
         return min(0.7, sum(self.costs[name] for name in dropped) + both)
 
-    @property
-    def droppable(self):
-        """The longest set that costs nothing."""
-        idle = [name for name in self.tokens if not self.costs[name]]
-        sets = (kept for size in range(len(idle) + 1) for kept in combinations(idle, size))
-        return max((one for one in sets if not self.loss(one)), key=self.length)
-
     def length(self, names):
         return sum(self.tokens[name] for name in names)
+
+
+def droppable(models):
+    """The longest set that costs nothing on any of the models."""
+    world = models[0]
+    idle = [name for name in world.tokens if not any(model.costs[name] for model in models)]
+    sets = (kept for size in range(len(idle) + 1) for kept in combinations(idle, size))
+    return max((one for one in sets if not any(model.loss(one) for model in models)), key=world.length)
 
 
 class Items:
@@ -91,55 +104,63 @@ class Items:
         return self.answers[key]
 
 
-def trimmed(world, rng):
-    """Blocks that the trim drops, and the sets that it tried on the confirming items."""
-    items, half = Items(world, rng), world.items // 2
-    singles = {name: items.without([name])[:half] for name in world.tokens}
+def trimmed(models, rng):
+    """Blocks that the trim drops on all models, and the sets that it tried on the confirming items."""
+    world, asked = models[0], [Items(model, rng) for model in models]
+    half = world.items // 2
+    cells = [
+        (items.full[:half], {name: items.without([name])[:half] for name in world.tokens}) for items in asked
+    ]
     chosen = _answered(
-        choose_drops(items.full[:half], singles, margin=world.margin, tokens=world.tokens),
-        lambda dropped: items.without(dropped)[:half],
+        choose_drops(cells, margin=world.margin, tokens=world.tokens),
+        lambda dropped: [items.without(dropped)[:half] for items in asked],
     )
-    full = ArmScores(items.full[half:], bounds=(0.0, 1.0))
+    full = [ArmScores(items.full[half:], bounds=(0.0, 1.0)) for items in asked]
     return _answered(
         confirm_drops(chosen, full, margin=world.margin, rng=rng),
-        lambda dropped: items.without(dropped)[half:],
-    )
+        lambda dropped: [items.without(dropped)[half:] for items in asked],
+    )[0]
 
 
 def _answered(search, measure):
     try:
         asked = next(search)
         while True:
-            asked = search.send(ArmScores(measure(asked), bounds=(0.0, 1.0)))
+            asked = search.send([ArmScores(scores, bounds=(0.0, 1.0)) for scores in measure(asked)])
     except StopIteration as end:
         return end.value
 
 
-def items_allow(world, rng, tests=40):
+def items_allow(models, rng, tests=40):
     """Whether the longest set that costs nothing would be confirmed in nine of ten tests, were it alone."""
-    best, half, shown = world.droppable, world.items // 2, 0
+    best, half, shown = droppable(models), models[0].items // 2, 0
     for _ in range(tests):
-        items = Items(world, rng)
-        test = shown_no_worse((items.without(best) - items.full)[half:], margin=world.margin, alpha=ALPHA)
-        shown += test is not None and test.shown
+        everywhere = True
+        for model in models:
+            items = Items(model, rng)
+            test = shown_no_worse((items.without(best) - items.full)[half:], margin=model.margin, alpha=ALPHA)
+            everywhere = everywhere and test is not None and test.shown
+        shown += everywhere
     return shown >= 0.9 * tests
 
 
-def campaign(worlds, seed=0):
+def campaign(worlds, seed=0, models=1):
     """Counts over so many worlds: allowed, tokens droppable and dropped there, confirmations, false ones."""
     rng = np.random.default_rng(seed)
     counts = dict.fromkeys(("worlds", "allowed", "droppable", "dropped", "confirmed", "false"), 0)
     for _ in range(worlds):
         world = World.drawn(rng)
-        trim = trimmed(world, rng)
-        false = world.loss(trim.dropped) >= world.margin
+        asked = [world, *(world.on_another_model(rng) for _ in range(models - 1))]
+        trim = trimmed(asked, rng)
+        false = any(model.loss(trim.dropped) >= world.margin for model in asked)
         counts["worlds"] += 1
         counts["confirmed"] += bool(trim.dropped)
         counts["false"] += false
-        if world.droppable and items_allow(world, rng):
+        best = droppable(asked)
+        if best and items_allow(asked, rng):
             counts["allowed"] += 1
-            counts["droppable"] += world.length(world.droppable)
-            useful = min(world.length(trim.dropped), world.length(world.droppable))
+            counts["droppable"] += world.length(best)
+            useful = min(world.length(trim.dropped), world.length(best))
             counts["dropped"] += 0 if false else useful
     return counts
 
@@ -147,12 +168,13 @@ def campaign(worlds, seed=0):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--worlds", type=int, default=300)
+    parser.add_argument("--models", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    counts = campaign(args.worlds, args.seed)
+    counts = campaign(args.worlds, args.seed, args.models)
     share = counts["dropped"] / counts["droppable"]
     p_value = binomtest(counts["false"], counts["worlds"], ALPHA, alternative="greater").pvalue
-    print(f"{counts['worlds']} worlds, items allow {counts['allowed']} of them")
+    print(f"{counts['worlds']} worlds of {args.models} model(s), items allow {counts['allowed']} of them")
     print(f"dropped there: {share:.3f} of the tokens that can be dropped (goal 0.8)")
     rate = counts["false"] / counts["worlds"]
     print(

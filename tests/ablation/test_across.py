@@ -11,7 +11,7 @@ from pcsuite.ablation import ablate, preview
 from pcsuite.ablation.across import change_of, holds_words, model_differences, where_verdicts_hold
 from pcsuite.ablation.across_picture import differences_records, headline, migration_lines, sentences
 from pcsuite.ablation.study import prepare
-from pcsuite.ablation.trim import choose_for_all, confirm_for_all
+from pcsuite.ablation.trim import choose_drops, confirm_drops
 from pcsuite.cli import main
 from pcsuite.contrasts import ArmScores
 from pcsuite.errors import ConfigError
@@ -213,7 +213,7 @@ def test_a_block_that_one_model_needs_is_not_chosen():
         (right(150), {"a": right(150), "b": right(150), "c": right(149)}),
         (right(150), {"a": right(90), "b": right(150), "c": right(150)}),
     ]
-    chosen, asked = searched(choose_for_all(cells, margin=0.05), lambda dropped: [right(149), right(150)])
+    chosen, asked = searched(choose_drops(cells, margin=0.05), lambda dropped: [right(149), right(150)])
     assert set(chosen) == {"b", "c"}
     assert asked == [frozenset({"b", "c"})]
 
@@ -223,7 +223,7 @@ def test_a_set_is_confirmed_only_where_every_model_confirms_it():
     rng = np.random.default_rng(0)
     answers = {3: [right(150), right(100)], 2: [right(150), right(100)], 1: [right(150), right(149)]}
     trims, asked = searched(
-        confirm_for_all("abc", fulls, margin=0.05, rng=rng), lambda dropped: answers[len(dropped)]
+        confirm_drops("abc", fulls, margin=0.05, rng=rng), lambda dropped: answers[len(dropped)]
     )
     assert [len(dropped) for dropped in asked] == [3, 2, 1]
     assert [trim.dropped for trim in trims] == [("a",), ("a",)]
@@ -240,7 +240,7 @@ def test_a_prompt_that_loses_the_margin_on_one_model_is_rarely_called_safe_for_a
     for _ in range(400):
         full = [ArmScores((rng.random(80) < 0.8).astype(float), bounds=(0.0, 1.0)) for _ in range(2)]
         lost = np.where(rng.random(80) < 0.125, 0.0, full[1].values)  # 0.8 · 0.125 = 0.1
-        search = confirm_for_all("abc", full, margin=0.1, rng=rng)
+        search = confirm_drops("abc", full, margin=0.1, rng=rng)
         trims, _ = searched(search, lambda dropped, kept=full[0].values, less=lost: [kept, less])
         confirmed += bool(trims[0].dropped)
     # 5 % of 400 is 20; 30 or more would be seen in fewer than 2 of 100 such simulations.

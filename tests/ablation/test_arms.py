@@ -14,8 +14,8 @@ from pcsuite.ablation.arms import (
     shared_prefix,
 )
 from pcsuite.errors import ConfigError
-from pcsuite.prompts.blocks import split_prompt
 from pcsuite.prompts.verbatim import decode_chat
+from support.prompt_texts import split_prompt
 
 PROMPT = split_prompt("# A\na\n\n# B\nb\n\n# C\nc\n\n# In\n{{ input }}\n\n# D\nd\n").check_placeholders(())
 FREE = ["a", "b", "c", "d"]

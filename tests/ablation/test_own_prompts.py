@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from pcsuite.cli import main
+from support.loopback import LoopbackServer
 
 pytestmark = pytest.mark.slow
 
@@ -161,3 +162,46 @@ def test_a_chat_in_a_promptfoo_configuration(desk, capsys):
     messages = yaml.safe_load(text)["prompts"][0]["raw"]
     assert [message["role"] for message in messages] == ["system", "user"]
     assert "Name the queue of the ticket.\n" in messages[0]["content"]
+
+
+def test_what_goes_over_the_wire_is_what_the_program_would_send(desk):
+    """The system prompt of the program and the ticket, as ``ask`` in it sends them; and every arm less its blocks."""
+    sent = []
+
+    def answer(body):
+        sent.append(body["messages"])
+        return "delivery"
+
+    namespace: dict = {}
+    exec(APP, namespace)
+    words = [
+        "--data",
+        "tickets.csv",
+        "--answer",
+        "queue",
+        "--input",
+        "ticket",
+        "--system",
+        "--limit",
+        "20",
+        "-q",
+    ]
+    with LoopbackServer(answer=answer) as server:
+        base = [
+            "--model",
+            "openai/parrot",
+            "--base-url",
+            server.base_url,
+            "--design",
+            "leave-one-out",
+            "--no-trim",
+        ]
+        assert main(["ablate", "app.py:SYSTEM_PROMPT", *words, *base]) == 0
+    ticket = sent[0][-1]["content"]
+    assert namespace["ask"](ticket) in sent
+    assert all([message["role"] for message in messages] == ["system", "user"] for messages in sent)
+    lengths = {len(messages[0]["content"]) for messages in sent}
+    whole = namespace["SYSTEM_PROMPT"]
+    assert max(lengths) == len(whole) + 1  # the A/A arm has one more line end
+    without_example = whole.replace("User: Where is my parcel?\nAssistant: delivery\n\n", "")
+    assert without_example in {messages[0]["content"] for messages in sent}

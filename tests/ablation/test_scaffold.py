@@ -3,6 +3,7 @@
 import pytest
 
 from pcsuite.ablation.scaffold import ScaffoldRequest, scaffold
+from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.errors import ConfigError, PromptError
 from pcsuite.runners.plan import build_plan
@@ -102,3 +103,24 @@ def test_a_mistyped_scorer_leaves_nothing_behind(table, tmp_path, with_prompt):
         scaffold(ScaffoldRequest(tmp_path / "sums", table, scorer=f"{scorer}:scor", **told))
     assert not (tmp_path / "sums").exists()
     assert scaffold(ScaffoldRequest(tmp_path / "sums", table, scorer=f"{scorer}:score", **told)).rows > 0
+
+
+def test_a_prompt_inside_a_program_is_copied_with_its_program(tmp_path, capsys):
+    app = tmp_path / "app.py"
+    app.write_text('SYSTEM_PROMPT = """Be kind.\n\nBe brief.\n\nTicket: {text}\n"""\n')
+    table = tmp_path / "tickets.csv"
+    table.write_text("text,queue\n" + "".join(f"t{n},{'ab'[n % 2]}\n" for n in range(60)))
+    words = [
+        "--prompt",
+        f"{app}:SYSTEM_PROMPT",
+        "--data",
+        str(table),
+        "--answer",
+        "queue",
+        "--model",
+        "simulated",
+    ]
+    assert main(["init", str(tmp_path / "study"), *words]) == 0
+    assert (tmp_path / "study/app.py").read_bytes() == app.read_bytes()
+    readme = (tmp_path / "study/README.md").read_text()
+    assert "pcsuite ablate app.py:SYSTEM_PROMPT --data tickets.csv" in readme

@@ -222,3 +222,23 @@ def test_the_rest_of_the_row_is_the_input_where_the_prompt_places_some_columns_a
     study = prepare(request)
     item = next(item for item in study.items if item.columns["who"] == "p7")
     assert item.input_text == "t7"
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("{% include 'x' %}", "block 'include_x', item 'tickets-000001': the prompt's template fails"),
+        (
+            "{% for a in plan.parts %}x{% endfor %}",
+            "the prompt's template fails on an item: .* has no attribute 'parts'",
+        ),
+    ],
+)
+def test_a_template_that_fails_on_an_item_is_told_before_anything_is_asked(tmp_path, template, problem):
+    request = request_in(
+        tmp_path, effects={}, prompt=f"Be brief.\n\n{template}\n\nBe kind.\n\nSay: {{{{ text }}}}\n"
+    )
+    lines = ["text,plan,queue", *(f"t{i},gold,{'ab'[i % 2]}" for i in range(60))]
+    (tmp_path / "tickets.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(PromptError, match=problem):
+        prepare(request)

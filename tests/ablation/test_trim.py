@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from trim_worlds import campaign
 
-from pcsuite.ablation.trim import affordable_tries, choose_drops
+from pcsuite.ablation.trim import affordable_tries
+from pcsuite.ablation.trim import choose_drops as choose
 from pcsuite.ablation.trim import confirm_drops as confirm
 from pcsuite.contrasts import ArmScores
 
@@ -11,8 +12,13 @@ def arm(right, n=400):
     return (np.arange(n) < right).astype(float)
 
 
+def choose_drops(full, without, **settings):
+    return choose([(full, without)], **settings)
+
+
 def confirm_drops(chosen, full, **settings):
-    return confirm(chosen, scored(full), rng=np.random.default_rng(0), **settings)
+    (trim,) = yield from confirm(chosen, [scored(full)], rng=np.random.default_rng(0), **settings)
+    return trim
 
 
 def scored(values):
@@ -27,7 +33,7 @@ def answered(search, measure):
         wanted = next(search)
         while True:
             asked.append(wanted)
-            wanted = search.send(scored(measure(wanted)))
+            wanted = search.send([scored(measure(wanted))])
     except StopIteration as end:
         return end.value, asked
 
@@ -100,11 +106,11 @@ def test_few_items_are_not_spent_on_several_tries():
 
 def test_copies_of_an_item_buy_no_further_try():
     copies = ArmScores(arm(60, 90), bounds=(0.0, 1.0), clusters=np.repeat(np.arange(30), 3))
-    search = confirm("abcd", copies, margin=0.1, rng=np.random.default_rng(0))
+    search = confirm("abcd", [copies], margin=0.1, rng=np.random.default_rng(0))
     next(search)
     worse = ArmScores(arm(30, 90), bounds=(0.0, 1.0), clusters=np.repeat(np.arange(30), 3))
     with pytest.raises(StopIteration):
-        search.send(worse)
+        search.send([worse])
 
 
 def test_nothing_to_confirm():

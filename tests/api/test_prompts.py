@@ -10,6 +10,7 @@ import pcsuite as pcs
 import pcsuite.data
 from pcsuite.cli import main
 from pcsuite.errors import ConfigError, DataError
+from support.ablating import request_in
 from support.own_task import PROMPT, tickets, write_own_table
 
 ROWS = [{"text": text, "queue": queue} for text, queue in tickets()]
@@ -162,3 +163,15 @@ def test_a_table_s_answers_are_kept_in_the_user_s_cache_and_a_profile_s_in_its_o
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["datasets", "responses.sqlite"]
     pcs.run(pcs.prompt("p.md", "tickets.csv", model="simulated", config="quickstart", name="b"), quiet=True)
     assert (tmp_path / ".cache" / "responses.sqlite").is_file()
+
+
+@pytest.mark.slow
+def test_the_split_is_shown_before_anything_is_asked_and_several_models_make_one_profile(tmp_path, capsys):
+    request = request_in(tmp_path, items=60)
+    settings = {"config": request.config, "output_dir": request.output_dir, "answer": "queue"}
+    pcs.ablate(
+        request.prompt, request.data, model="simulated", trim=False, design="leave-one-out", **settings
+    )
+    assert "prompt.md: split at its headings" in " ".join(capsys.readouterr().out.split())
+    suite = pcs.prompt(request.prompt, request.data, models=["simulated/a", "simulated/b"], **settings)
+    assert suite.profile.selection.models == ("simulated/a", "simulated/b")

@@ -6,9 +6,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pcsuite.errors import PromptError
-from pcsuite.prompts.blocks import read_prompt, sham_text, split_prompt
+from pcsuite.prompts.blocks import read_prompt, sham_text
 from pcsuite.prompts.splitting import SPLIT_METHODS
 from pcsuite.prompts.verbatim import decode_chat
+from support.prompt_texts import split_prompt
 
 HAND_WRITTEN = [
     "One line without an end",
@@ -39,6 +40,8 @@ FRAGMENTS = st.sampled_from(
         "# Rules", "## Output", "### Deep", "#", "<role>", "</role>", "<rules>", "</rules>", "<x>y</x>", "- item",
         "* star", "1. one", "2) two", "   goes on", "\tindented", "```", "~~~", "```json", "plain words here",
         "", " ", "\t", "{{ text }}", "ünï 🎉", "<!-- a comment -->", "---", "| a | b |", "> quote", "label: value",
+        "User: a", "Assistant: b", "Q: x?", "A: y", "Example 1:", "### Example 2", "a -> b", "|---|---|", "{% if x %}",
+        "{% endif %}", "{%- if y -%}", "{{- z }}", "**Bold**", "CAPS", "====", "<examples>", "</examples>", "---",
     ]
 )  # fmt: skip
 ENDS = st.sampled_from(["\n", "\n", "\n\n", "\r\n", "\r\n\r\n", "\r"])

@@ -226,3 +226,86 @@ def test_any_part_can_be_left_out_of_any_program_and_reading_it_gives_the_rest(l
     assert written.startswith(before)
     assert written.endswith(after)
     assert source_of(written, suffix, "PROMPT").texts[0].text == wanted
+
+
+@pytest.mark.parametrize(
+    ("file", "suffix", "hole"),
+    [
+        (
+            "P = f'Be kind.\\n\\n{a[\"k\"]} {text}'\n",
+            ".py",
+            r"line 3: no column for the variable \{a\[\"k\"\]\}",
+        ),
+        ("P = f'Be {x if y else z}.\\n\\n{text}'\n", ".py", r"line 1: .* \{x if y else z\}"),
+        (
+            "const P = `Be kind. ${items.map((i) => ({ i })).join()} ${text}`;",
+            ".ts",
+            r"\$\{items.map\(\(i\) => ",
+        ),
+    ],
+)
+def test_what_a_program_would_put_in_is_never_sent_as_it_is_written(file, suffix, hole):
+    prompt = made(file, suffix, "P")
+    with pytest.raises(PromptError, match=hole):
+        prompt.check_placeholders(["text"])
+
+
+def test_a_hole_that_is_meant_to_the_letter_can_be_said():
+    prompt = made("P = f'Be {x if y else z}. {text}'\n", ".py", "P")
+    assert (
+        prompt.check_placeholders(["text"], literal=["x if y else z"]).sent()
+        == "Be {x if y else z}. {{ text }}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ("type P = 'a' | 'b';", "there is no 'P'|no text that could be"),
+        ("const P = 'a' | 'b';", "no plain text"),
+        ("const P = String.raw`a`;", "no plain text"),
+        ("const P = flag ? `a` : `b`;", "no plain text"),
+    ],
+)
+def test_what_is_no_literal_of_typescript_is_refused(file, problem):
+    with pytest.raises(PromptError, match=problem):
+        source_of(file, ".ts", "P")
+
+
+def test_members_of_enums_and_statements_on_the_next_line():
+    assert source_of("enum E { P = 'x y' }", ".ts", "E.P").texts[0].text == "x y"
+    assert source_of("const P = `x`\n@decorated\nclass A {}\n", ".ts", "P").texts[0].text == "x"
+
+
+@pytest.mark.parametrize(
+    ("file", "suffix", "name", "text"),
+    [
+        ('def build(ticket):\n    """Doc."""\n    return f"Be kind.\\n\\n{ticket}"\n', ".py", "build", "Be kind.\n\n{ticket}"),
+        ("class A:\n    def p(self):\n        text = 'Be kind.'\n        return text\n", ".py", "A.p", "Be kind."),
+        ("export const build = (ticket: string): string => `Be kind.\n\n${ticket}`;", ".ts", "build", "Be kind.\n\n${ticket}"),
+        ("export async function build(t: T) {\n  const x = 1;\n  return `Be kind. ${t}`;\n}", ".ts", "build", "Be kind. ${t}"),
+        ("const build = async (t) => { return 'Be kind.' + `${t}`; };", ".js", "build", "Be kind.${t}"),
+    ],
+)  # fmt: skip
+def test_a_function_that_returns_a_text_in_one_place_is_that_text(file, suffix, name, text):
+    prompt = made(file, suffix, name)
+    assert prompt.source.texts[0].text == text
+    if len(prompt.blocks) > 1:
+        kept = [block.name for block in prompt.blocks][1:]
+        assert (
+            source_of(prompt.written(kept), suffix, name).texts[0].text
+            == prompt.source.remaining({0: [prompt.blocks[1].spans[0][1:]]})[0]
+        )
+
+
+@pytest.mark.parametrize(
+    ("file", "suffix"),
+    [
+        ("def build(t):\n    if t:\n        return 'a'\n    return 'b'\n", ".py"),
+        ("const build = (t) => { if (t) { return `a`; } return `b`; };", ".ts"),
+        ("const build = (a + b).trim();", ".ts"),
+    ],
+)
+def test_a_function_that_returns_in_several_places_is_computed(file, suffix):
+    with pytest.raises(PromptError):
+        source_of(file, suffix, "build")

@@ -190,3 +190,9 @@ def test_any_part_can_be_left_out_of_any_document_and_reading_it_gives_the_rest(
     if suffix == ".yaml":
         assert prompt.written(kept).startswith("# kept\n")
         assert prompt.written(kept).endswith("# kept too\n")
+
+
+def test_an_anchor_stays_before_its_text():
+    text = "tone: &tone |\n  Be kind.\n\n  Be brief.\nchat:\n  - role: system\n    content: *tone\n  - {role: user, content: '{{ x }}'}\n"
+    prompt = made(text, ".yaml", "chat")
+    assert prompt.written(["be_brief", "user"]) == text.replace("  Be kind.\n\n", "")

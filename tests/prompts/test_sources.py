@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from pcsuite.errors import PromptError
-from pcsuite.prompts.blocks import read_prompt, split_prompt, split_source
+from pcsuite.prompts.blocks import read_prompt, split_source
 from pcsuite.prompts.sources import PromptFile, TextSource, read_source, source_of
+from support.prompt_texts import split_prompt
 
 
 def test_front_matter_is_kept_out_and_stays_in_the_file():

@@ -22,6 +22,17 @@ LINES = st.sampled_from(
         "words.",
         "",
         "<!-- block: x -->",
+        "User: a",
+        "Assistant: b",
+        "Example 1:",
+        "a -> b",
+        "| a | b |",
+        "|---|---|",
+        "{% if x %}",
+        "{% endif %}",
+        "**Bold**",
+        "CAPS",
+        "====",
     ]
 )
 

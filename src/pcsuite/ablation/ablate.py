@@ -20,7 +20,7 @@ from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, SharedRows, of_
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.study import Study, prepare
-from pcsuite.ablation.trim import Asked, Trim, choose_for_all, confirm_for_all
+from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
     BlockVerdict,
     Interaction,
@@ -373,9 +373,9 @@ class _AblationRun:
             )
             for cell, part in zip(self.cells, first, strict=True)
         ]
-        choosing = choose_for_all(scores, margin=margin, tokens=lengths)
+        choosing = choose_drops(scores, margin=margin, tokens=lengths)
         chosen = await self._search(choosing, "trim-choice", first)
-        confirming = confirm_for_all(
+        confirming = confirm_drops(
             chosen or (),
             [of_items(cell.measured.arms[FULL], part) for cell, part in zip(self.cells, other, strict=True)],
             margin=margin,

@@ -97,7 +97,9 @@ def notices(result: AblationResult) -> list[str]:
         for line in picture.notices(one):
             by_line.setdefault(line, []).append(label)
     count = len(result.each)
-    return [line if len(said) == count else f"{join_words(said)}: {line}" for line, said in by_line.items()]
+    return [
+        line if len(labels) == count else f"{join_words(labels)}: {line}" for line, labels in by_line.items()
+    ]
 
 
 def sentences(result: AblationResult) -> list[str]:
@@ -152,7 +154,7 @@ def migration_lines(result: AblationResult) -> list[str]:
         old = here[0][0].old
         parts = []
         for change, form in _CHANGE_WORDS.items():
-            if blocks := [one.block for one, said in here if said == change]:
+            if blocks := [one.block for one, becomes in here if becomes == change]:
                 parts.append(form.format(old=old, new=new, blocks=join_words(blocks)))
         where = f" ({table})" if len(tables) > 1 else ""
         lines.append(f"From {old} to {new}{where}: {'; '.join(parts)}.")

@@ -615,6 +615,12 @@ def sentences(result: AblationResult) -> list[str]:
     """All that is said beside the picture, a sentence each."""
     lines = [headline(result)]
     lines += [f"{entry.words} ({interval_words(entry.estimate)})." for entry in result.interactions]
+    parts = result.study.prompt.mixed
+    lines += [
+        f"{entry.block} {entry.verdict} and has {parts[entry.block]} parts: --into {entry.block} says which of them."
+        for entry in result.verdicts
+        if entry.verdict in ("helps", "hurts") and entry.block in parts
+    ]
     margin = margin_sentence(result)
     lines += [*undecided_lines(result), *([margin] if margin else [])]
     lines += posterior_lines(result)

@@ -87,9 +87,9 @@ class AblationRequest(init_task.TableRequest):
     def each(self) -> list[AblationRequest]:
         """One request for every model and table of this one, models of the first table first."""
         models, tables = self.models or (self.model,), (self.data, *self.more_data)
-        alone = {"models": (), "more_data": (), "name": self.run_name}
+        alone = replace(self, models=(), more_data=(), name=self.run_name)
         return [
-            replace(self, data=table, model=model, effects=self._effects_on(model), **alone)
+            replace(alone, data=table, model=model, effects=self._effects_on(model))
             for table in tables
             for model in models
         ]

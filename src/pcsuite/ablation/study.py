@@ -47,7 +47,7 @@ from pcsuite.engines.weights import prompts_cache_dir
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
 from pcsuite.prompts.blocks import SplitPrompt, read_prompt
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
-from pcsuite.prompts.verbatim import fill_placeholders
+from pcsuite.prompts.verbatim import fill_placeholders, render_jinja
 
 SIMULATED = "simulated"
 BATCH = 24
@@ -305,7 +305,7 @@ def prepare(request: AblationRequest) -> Study:
         value = getattr(request, flag)
         if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
             raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
-    study = _read_each(request)
+    study = _read_each(request, _FOLDER)
     free = study.free
     name: DesignName = "leave-one-out" if request.until else request.design
     design_within = partial(make_design, free, name, with_controls=request.controls)
@@ -332,7 +332,7 @@ def _with_design(study: Study, design: Design) -> Study:
     return replace(study, design=design, beside=beside)
 
 
-def _read_each(request: AblationRequest) -> Study:
+def _read_each(request: AblationRequest, kind: str) -> Study:
     """The study on the first model and table, with those on the others beside it.
 
     Blocks that one table fills with the item are kept for all. Raises ``ConfigError`` for a model or table that is
@@ -347,7 +347,7 @@ def _read_each(request: AblationRequest) -> Study:
         raise ConfigError(
             "--until stops by one model and one table, and several are given", hint="leave it out"
         )
-    studies = [_read(one, _FOLDER) for one in requests]
+    studies = [_read(one, kind) for one in requests]
     tables = dict[str, str]()
     for study in studies:
         if tables.setdefault(study.task.id, study.request.data) != study.request.data:
@@ -416,6 +416,7 @@ def _read(request: AblationRequest, kind: str) -> Study:
     else:
         columns = task.spec.cluster
         items = clustered(task.items, columns, request.data) if columns else list(task.items)
+    _check_templates(request, prompt, items)
     repro = ReproSection()  # those of the profile that is written
     items = sample_items(items, request.limit, repro.global_seed, task.id, repro.deterministic_hash_seed)
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
@@ -423,14 +424,29 @@ def _read(request: AblationRequest, kind: str) -> Study:
     return Study(request, prompt, task, model, only, folder, base, items)
 
 
+def _check_templates(request: AblationRequest, prompt: SplitPrompt, items: Sequence[Item]) -> None:
+    """Raise where a template of the prompt cannot be rendered for an item: better now than when it is asked."""
+    for block in prompt.blocks:
+        for item in items if block.jinja else ():
+            try:
+                render_jinja(block.text, item.input_text, item.columns)
+            except PromptError as error:
+                raise PromptError(
+                    f"{request.prompt}: line {block.line}: block '{block.name}', item '{item.item_id}': {error}"
+                ) from error
+
+
 def prompt_profile(request: AblationRequest) -> Suite:
     """A prompt and a table as a profile of one condition, the prompt as it stands; nothing is called.
+
+    Several models and tables are those of the profile.
 
     Its files lie under ``<output_dir>/prompts/<run>/``, its rows in ``<output_dir>/prompts/<run>/runs/``. Raises what
     :func:`prepare` raises for a prompt, a table or a model that cannot be used.
     """
-    study = _read(request, "prompts")
-    _check_context(study)
+    study = _read_each(request, "prompts")
+    for one in study.each:
+        _check_context(one)
     return study.write(study.design.arms)
 
 

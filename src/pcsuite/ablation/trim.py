@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -34,7 +33,6 @@ from pcsuite.contrasts import (
 )
 from pcsuite.stats.estimate import Estimate
 
-T = TypeVar("T")
 Asked = frozenset[str]
 """Blocks to drop together."""
 
@@ -84,24 +82,6 @@ class Trim:
 
 
 def choose_drops(
-    full: Scores, without: Mapping[str, Scores], *, margin: float, tokens: Mapping[str, int] | None = None
-) -> Generator[Asked, ArmScores, tuple[str, ...]]:
-    """:func:`choose_for_all` for one model and table."""
-    return (yield from _alone(choose_for_all([(full, without)], margin=margin, tokens=tokens)))
-
-
-def _alone(search: Generator[Asked, Sequence[ArmScores], T]) -> Generator[Asked, ArmScores, T]:
-    """A search on one model and table, which is sent the scores of that one."""
-    try:
-        asked = next(search)
-        while True:
-            asked = search.send([(yield asked)])
-    except StopIteration as end:
-        result: T = end.value
-        return result
-
-
-def choose_for_all(
     cells: Sequence[tuple[Scores, Mapping[str, Scores]]],
     *,
     margin: float,
@@ -167,21 +147,6 @@ def affordable_tries(count: int, margin: float) -> int:
 
 
 def confirm_drops(
-    chosen: Sequence[str],
-    full: ArmScores,
-    *,
-    margin: float,
-    rng: np.random.Generator,
-    missing: MissingAnswers = "bound",
-    assume: Assumption = "nothing",
-) -> Generator[Asked, ArmScores, Trim]:
-    """:func:`confirm_for_all` for one model and table."""
-    search = confirm_for_all(chosen, [full], margin=margin, rng=rng, missing=missing, assume=assume)
-    (trim,) = yield from _alone(search)
-    return trim
-
-
-def confirm_for_all(
     chosen: Sequence[str],
     fulls: Sequence[ArmScores],
     *,

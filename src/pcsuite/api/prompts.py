@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pcsuite._util.files import write_errors
 from pcsuite.ablation import AblationRequest, AblationResult, across_picture
 from pcsuite.ablation import ablate as run_ablation
 from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.page import render_ablation, write_result
-from pcsuite.ablation.picture import blocks_table, headline, trim_sentence, verdict_records
-from pcsuite.ablation.study import prompt_profile
+from pcsuite.ablation.picture import blocks_table, headline, print_split, trim_sentence, verdict_records
+from pcsuite.ablation.study import Study, prompt_profile
 from pcsuite.analysis.frame import Frame
 from pcsuite.api.runs import Run
 from pcsuite.config.load import Suite
@@ -160,8 +160,17 @@ def ablate(
         pcs.ablate("triage.md", "tickets.csv", models=["openai/old", "openai/new"]).differences()
     """
     request = request_of(prompt, data, scorer, settings)
+    show = None if quiet else _show_split
     with told_as_given(request):
-        return Ablation(run_ablation(request, quiet=quiet, use_cache=use_cache, executor=executor))
+        ablated = run_ablation(request, quiet=quiet, use_cache=use_cache, executor=executor, show=show)
+        return Ablation(ablated)
+
+
+def _show_split(study: Study) -> None:
+    """Print the blocks before anything is asked."""
+    from rich.console import Console
+
+    print_split(study, Console())
 
 
 def prompt(
@@ -227,7 +236,7 @@ def request_of(
         if name not in (*names, "effect"):
             raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, names))
     options = dict(settings)
-    table, *more = data if _are_several(data) else [data]
+    tables = _several_tables(data)
     if "effect" in options:  # the flag's spelling
         options["effects"] = options.pop("effect")
     for name in _SEVERAL & options.keys():
@@ -250,17 +259,16 @@ def request_of(
     return replace(
         request,
         prompt=path,
-        data=_table(table, folder),
-        more_data=tuple(map(str, more)),
+        data=tables[0] if tables else _table(cast(Rows, data), folder),
+        more_data=tuple(tables[1:]),
         scorer=scorer_name,
     )
 
 
-def _are_several(data: Tables) -> bool:
-    """Whether the data are several tables by their names."""
-    return (
-        isinstance(data, (list, tuple)) and bool(data) and all(isinstance(one, (str, Path)) for one in data)
-    )
+def _several_tables(data: Tables) -> list[str]:
+    """The tables of a list of names; none where the data are one table."""
+    listed = list(data) if isinstance(data, (list, tuple)) else []
+    return [str(one) for one in listed] if all(isinstance(one, (str, Path)) for one in listed) else []
 
 
 def _given_folder(request: AblationRequest) -> Path:

@@ -50,6 +50,7 @@ def execute_init(args: argparse.Namespace) -> int:
     """
     from pcsuite.ablation.scaffold import ScaffoldRequest, scaffold
     from pcsuite.data.init_task import read_table
+    from pcsuite.prompts.sources import PromptFile
 
     asking = sys.stdin.isatty() and args.data is None
     if args.data is None:
@@ -58,7 +59,7 @@ def execute_init(args: argparse.Namespace) -> int:
     if asking and args.prompt is None:
         file = options.ask("prompt's file (empty: the bundled conditions)", "--prompt", empty=True)
         args.prompt = Path(file) if file else None
-    if args.prompt is not None and not args.prompt.is_file():
+    if args.prompt is not None and not PromptFile.of(args.prompt).path.is_file():
         raise DataError(f"--prompt {args.prompt}: no such file")
     if asking and args.answer is None and args.fields is None:
         args.answer = options.ask("column of the right answer", "--answer", known)

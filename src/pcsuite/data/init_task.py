@@ -23,6 +23,7 @@ from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.config.yaml_source import as_yaml
 from pcsuite.data.clusters import cluster_sentence, clustered, input_cluster, numbers_rows, text_key
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, rank_of, read_jsonl, split_off
+from pcsuite.data.promptfoo_tests import read_promptfoo_tests
 from pcsuite.data.table_numbers import MARKS, all_numbers
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, with_answer_form
 from pcsuite.data.workbook import read_sheets
@@ -36,6 +37,7 @@ KEPT_ROWS = 10_000
 def read_table(path: Path, rank: Callable[[int, Row], Any] | None = None) -> list[Row]:
     """Rows of a user's table, each with its place: CSV, TSV, workbook, JSON lines or a JSON list, by the file's ending.
 
+    A YAML file is a promptfoo configuration, whose tests are the rows.
     With a ``rank`` (of a row and its number, from 1) a table of more than :data:`LARGE_TABLE` rows is read to its end
     and checked line by line, but only the :data:`KEPT_ROWS` rows of the lowest rank are kept, in their order. Raises
     :class:`DataError` where the file is missing, empty, of another kind or malformed, and
@@ -60,6 +62,8 @@ def read_table(path: Path, rank: Callable[[int, Row], Any] | None = None) -> lis
         if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise DataError(f"{path}: expected a JSON list of objects")
         rows = [Row(f"{path} entry {number}", value) for number, value in enumerate(values, start=1)]
+    elif suffix in {".yaml", ".yml"}:
+        rows = read_promptfoo_tests(path, read_table)
     else:
         raise DataError(
             f"{path}: cannot tell the kind of table", hint="name it .csv, .tsv, .xlsx, .jsonl or .json"

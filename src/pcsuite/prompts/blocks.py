@@ -11,17 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from pcsuite.errors import PromptError, did_you_mean
 from pcsuite.prompts.pieces import Piece
-from pcsuite.prompts.sources import PromptSource, PromptText, read_source, source_of
+from pcsuite.prompts.sources import PromptSource, PromptText, read_source
 from pcsuite.prompts.splitting import SplitMethod, split_inside, split_text, without_marks
 from pcsuite.prompts.variables import Filling, VariableError, has_variables, is_jinja, variables
 from pcsuite.prompts.verbatim import INPUT_NAMES, chat_piece, jinja_names
 
-PromptForm = Literal["text", "yaml", "json"]
-"""A text, or the form of a chat's file."""
 INPUT_BLOCK = "input"
 HOLDS_INPUT = "holds the input"
 NOT_SENT = "front matter, not sent"
@@ -76,11 +73,8 @@ class SplitPrompt:
     """Columns that its variables show, in the order of their names."""
     note: str = ""
     """What is made of its braces, dollars and percent signs, where that is not plain."""
-
-    @property
-    def is_chat(self) -> bool:
-        """Whether a model gets messages, not one text."""
-        return any(block.text.startswith("\x1e") for block in self.blocks)
+    is_chat: bool = False
+    """Whether a model gets messages, not one text."""
 
     @property
     def mixed(self) -> dict[str, int]:
@@ -115,7 +109,8 @@ class SplitPrompt:
 
         Of a chat it is the chat's text form (:mod:`pcsuite.prompts.verbatim`), messages without a block left out.
 
-        >>> split_prompt("Be kind.\\n\\n{{ input }}\\n").sent(["input"])
+        >>> from pcsuite.prompts.sources import source_of
+        >>> split_source(source_of("Be kind.\\n\\n{{ input }}\\n", ".md")).sent(["input"])
         '{{ input }}\\n'
         """
         return "".join(block.text for block in self._kept(kept))
@@ -180,7 +175,7 @@ class SplitPrompt:
                     f"block '{block.name}' cannot be split further: it is one {block.kind}",
                     hint="part it with blank lines or with marks such as <!-- block: name -->",
                 )
-            wrap = _wrapper(block.text) if block.text.startswith("\x1e") else str
+            wrap = _wrapper(block.text) if self.is_chat else str
             blocks += _named(pieces, block.line, wrap, prefix=f"{block.name}_", at=block.spans)
         blocks = _unique(blocks)
         return replace(
@@ -189,7 +184,7 @@ class SplitPrompt:
 
     def names_among(self, columns: Iterable[str], literal: Iterable[str] = ()) -> list[str]:
         """Those of some names that the prompt's variables have, in the order in which they first appear."""
-        wanted = {*columns} - {*literal}
+        asked = {*columns} - {*literal}
         names = dict[str, None]()
         for block in self.blocks:
             shown = [one.name for one in variables(block.text)]
@@ -198,7 +193,7 @@ class SplitPrompt:
             ]
             if is_jinja(block.text) and self.source.braces != "mustache":
                 shown += sorted(jinja_names(block.text))
-            names |= dict.fromkeys(name for name in shown if name in wanted)
+            names |= dict.fromkeys(name for name in shown if name in asked)
         return list(names)
 
     def check_placeholders(
@@ -216,7 +211,10 @@ class SplitPrompt:
         variable that names no column, for one of ``forbidden`` (the answer), and where no block holds the item.
         """
         sent = [part for block in self.blocks for part in _PIECE_HEAD.split(block.text)]
-        filling = Filling.of(sent, columns, literal, self.source.braces)
+        holes = {
+            form for text in self.source.texts for _, hole in text.holes for form in (hole, hole.strip("${}"))
+        }
+        filling = Filling.of(sent, columns, literal, self.source.braces, also=holes)
         answers, held = set(forbidden), {*(columns if inputs is None else inputs), *INPUT_NAMES}
         blocks, names = [], dict[str, None]()
         for block in self.blocks:
@@ -241,12 +239,25 @@ class SplitPrompt:
             names |= dict.fromkeys(sorted(shown))
             pinned = block.pinned or (HOLDS_INPUT if shown & held else "")
             blocks.append(replace(block, text="".join(filled), pinned=pinned, jinja=jinja))
+        self._refuse_holes(filling)
         if not held & names.keys():
             raise PromptError(
                 "the prompt has no placeholder for the item",
                 hint="put {{ input }} where the item goes, or add --append-input",
             )
         return replace(self, blocks=tuple(blocks), filled=tuple(names), note=_filling_note(filling, sent))
+
+    def _refuse_holes(self, filling: Filling) -> None:
+        """Raise for what a program would put into its text and no column does, in whatever form it is written."""
+        for text in self.source.texts:
+            for start, written in text.holes:
+                name = written.strip("${}").strip()
+                if not {name, written} & (filling.known | filling.literal):
+                    raise PromptError(
+                        f"line {text.line + text.text.count(chr(10), 0, start)}: no column for the variable"
+                        f" {' '.join(written.split())}",
+                        hint=f"call a column so, or --literal '{name}' if it is to be sent as it is written",
+                    )
 
     def _line(self, block: PromptBlock, part: str, lines_before: int) -> int:
         """The line of the file on which something stands that has so many lines before it in a part of a block."""
@@ -283,41 +294,32 @@ def read_prompt(
         raise PromptError(f"{path}: {error}") from error
 
 
-def split_prompt(
-    text: str,
-    how: SplitMethod = "auto",
-    *,
-    form: PromptForm = "text",
-    append_input: bool = False,
-) -> SplitPrompt:
-    """Split a prompt into blocks whose sources joined are the text (of a chat: the contents of its messages).
-
-    ``append_input`` puts the item after the last block. Raises ``PromptError`` for an empty text or block.
-
-    >>> [block.name for block in split_prompt("# Role\\nA judge.\\n\\n# Rules\\nBe fair.\\n").blocks]
-    ['role', 'rules']
-    """
-    suffix = ".md" if form == "text" else f".{form}"
-    return split_source(source_of(text, suffix), how, append_input=append_input)
-
-
 def split_source(
     source: PromptSource, how: SplitMethod = "auto", *, append_input: bool = False, system: bool = False
 ) -> SplitPrompt:
-    """Split a prompt, wherever it came from; arguments and errors are those of :func:`read_prompt`."""
+    """Split a prompt, wherever it came from, into blocks; joined, their sources are its texts.
+
+    Arguments and errors are those of :func:`read_prompt`.
+
+    >>> from pcsuite.prompts.sources import source_of
+    >>> source = source_of("# Role\\nA judge.\\n\\n# Rules\\nBe fair.\\n", ".md")
+    >>> [block.name for block in split_source(source).blocks]
+    ['role', 'rules']
+    """
     texts = source.texts
     if system and source.is_chat:
         raise PromptError("--system is for a prompt of one text, and this is a chat", hint="leave it out")
     if system:
         texts = tuple(text._replace(role="system") for text in texts)
-    if any(text.role for text in texts):
+    is_chat = any(text.role for text in texts)
+    if is_chat:
         blocks, method = _chat_blocks(texts, how)
     else:
         blocks, method = _text_blocks(texts[0], how)
     if source.front:
         blocks.insert(0, PromptBlock("front_matter", source.front, "", "front matter", 1, NOT_SENT))
     blocks = _unique(blocks)
-    if system or (append_input and any(text.role for text in texts)):
+    if system or (append_input and is_chat):
         message = chat_piece(len(texts), "user", "{{ input }}")
         blocks.append(PromptBlock(INPUT_BLOCK, "", message, "appended message", 0, HOLDS_INPUT))
     elif append_input:
@@ -329,7 +331,7 @@ def split_source(
             raise PromptError(
                 f"line {block.line}: block '{block.name}' is empty", hint="give it words or remove it"
             )
-    return SplitPrompt(tuple(blocks), method, source)
+    return SplitPrompt(tuple(blocks), method, source, is_chat=is_chat)
 
 
 # Names.

@@ -38,6 +38,8 @@ class Character(NamedTuple):
     end: int
     literal: int
     """Where the literal begins that it stands in."""
+    hole: int = -1
+    """Where the replacement field begins that it is written in; -1 for a character of the text itself."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,24 @@ class Literal:
     def __add__(self, other: Literal) -> Literal:
         return Literal(self.characters + other.characters)
 
+    @property
+    def holes(self) -> tuple[tuple[int, str], ...]:
+        """What the program puts in when it runs: from which character on, and as it is written."""
+        starts = [
+            index
+            for index, one in enumerate(self.characters)
+            if one.hole >= 0 and (index == 0 or self.characters[index - 1].hole != one.hole)
+        ]
+        return tuple(
+            (
+                start,
+                "".join(
+                    one.text for one in self.characters[start:] if one.hole == self.characters[start].hole
+                ),
+            )
+            for start in starts
+        )
+
     def stripped(self, method: str = "strip") -> Literal:
         """The literal after ``.strip()``, ``.lstrip()`` or ``.rstrip()``."""
         start = len(self.text) - len(self.text.lstrip()) if method != "rstrip" else 0
@@ -62,10 +82,12 @@ class Literal:
 
     def dedented(self) -> Literal:
         """The literal after ``textwrap.dedent``."""
-        lines, wanted = _LINES.findall(self.text), _LINES.findall(textwrap.dedent(self.text))
+        lines, shorter_lines = _LINES.findall(self.text), _LINES.findall(textwrap.dedent(self.text))
         kept: list[Character] = []
         position = 0
-        for line, shorter in itertools.zip_longest(lines, wanted, fillvalue=""):  # a last margin is no line
+        for line, shorter in itertools.zip_longest(
+            lines, shorter_lines, fillvalue=""
+        ):  # a last margin is no line
             dropped = len(line) - len(shorter)
             if (
                 dropped
@@ -152,7 +174,9 @@ class CodeSource(PromptSource):
 
     @cached_property
     def _texts(self) -> tuple[PromptText, ...]:
-        return tuple(PromptText(one.literal.text, one.role, one.line) for one in self.messages)
+        return tuple(
+            PromptText(one.literal.text, one.role, one.line, holes=one.literal.holes) for one in self.messages
+        )
 
     @property
     def texts(self) -> tuple[PromptText, ...]:
@@ -170,11 +194,11 @@ class CodeSource(PromptSource):
         result = self.original
         for start, end in sorted(cuts, reverse=True):
             result = result[:start] + result[end:]
-        wanted = self.remaining(kept)
+        expected = self.remaining(kept)
         problem = ""
         try:
             again = CodeSource.read(result, self.suffix, self.name)
-            exact = again.remaining({n: [(0, len(t.text))] for n, t in enumerate(again.texts)}) == wanted
+            exact = again.remaining({n: [(0, len(t.text))] for n, t in enumerate(again.texts)}) == expected
         except PromptError as error:
             exact, problem = False, f": {error}"
         if not exact:

@@ -99,14 +99,14 @@ class DocumentSource(PromptSource):
         return self._prompt.braces
 
     def _written(self, kept: Kept) -> str:
-        wanted = self.remaining(kept)
+        expected = self.remaining(kept)
         for quoted in (False, True):
             text = self._edited(kept, quoted=quoted)
             try:
                 again = DocumentSource.read(text, self.suffix, self.name)
             except PromptError:
                 continue
-            if again.remaining({n: [(0, len(t.text))] for n, t in enumerate(again.texts)}) == wanted:
+            if again.remaining({n: [(0, len(t.text))] for n, t in enumerate(again.texts)}) == expected:
                 return text
         raise PromptError("the document cannot be written with a part of its text left out")
 
@@ -192,8 +192,8 @@ def _prompt_at(node: Node, *, named: bool) -> _Prompt:
         return _Prompt((_Message(node.get("id") or node),))
     for key in _PROMPT_KEYS:
         if (inner := node.get(key)) is not None and inner.kind in ("list", "text", "map"):
-            found = _prompt_at(inner, named=named)
-            return found if found.braces else found._replace(braces=braces)
+            prompt = _prompt_at(inner, named=named)
+            return prompt if prompt.braces else prompt._replace(braces=braces)
     texts = _long_texts(node)
     hint = None
     if texts and not named:
@@ -338,23 +338,31 @@ def _yaml_tree(text: str) -> Node:
         raise PromptError("not valid YAML: it is nested too deeply") from None
     if root is None:
         raise PromptError("the prompt is empty")
-    return _yaml_node(root, ())
+    return _yaml_node(root, text, ())
 
 
-def _yaml_node(node: yaml.Node, above: tuple[int, ...]) -> Node:
+def _yaml_node(node: yaml.Node, text: str, above: tuple[int, ...]) -> Node:
     place = (node.start_mark.index, node.end_mark.index, node.start_mark.line + 1)
     if id(node) in above:
         raise PromptError(f"line {place[2]}: the document contains itself")
     below = (*above, id(node))
     if isinstance(node, yaml.MappingNode):
-        pairs = tuple((str(key.value), _yaml_node(value, below)) for key, value in node.value)
+        pairs = tuple((str(key.value), _yaml_node(value, text, below)) for key, value in node.value)
         return Node("map", *place, children=pairs, flow=bool(node.flow_style))
     if isinstance(node, yaml.SequenceNode):
-        entries = tuple((str(n), _yaml_node(value, below)) for n, value in enumerate(node.value, start=1))
+        entries = tuple(
+            (str(n), _yaml_node(value, text, below)) for n, value in enumerate(node.value, start=1)
+        )
         return Node("list", *place, children=entries, flow=bool(node.flow_style))
     assert isinstance(node, yaml.ScalarNode), "a node is a map, a list or a scalar"
     is_text = node.tag == "tag:yaml.org,2002:str"
+    # An anchor or a tag stands before the text and stays.
+    properties = _PROPERTIES.match(text, node.start_mark.index)
+    place = (properties.end() if properties else place[0], *place[1:])
     return Node("text" if is_text else "other", *place, value=str(node.value), style=node.style or "")
+
+
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)+")
 
 
 def _json_tree(text: str) -> Node:

@@ -47,8 +47,8 @@ _TEMPLATE_CALLS = frozenset(
 def find_prompt(source: str, name: str) -> Iterator[CodeMessage]:
     """The text, or the messages, that a name of a module stands for: ``NAME``, ``Class.NAME``, ``function.NAME``.
 
-    Also the value of a key in a dictionary (``PROMPTS.triage``). Raises ``PromptError`` where the file is no Python,
-    has no such name, or computes it.
+    A function by itself is what it returns, if that is in one place. Also the value of a key in a dictionary
+    (``PROMPTS.triage``). Raises ``PromptError`` where the file is no Python, has no such name, or computes it.
     """
     try:
         module = ast.parse(source)
@@ -94,6 +94,8 @@ class _Reader:
                 if isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                     if statement.name == names[0] and len(names) > 1:
                         return self.value_of(names[1:], statement)
+                    if statement.name == names[0]:
+                        value = self._returned(statement)
                     continue
                 targets: Sequence[ast.expr] = ()
                 if isinstance(statement, ast.Assign):
@@ -106,12 +108,22 @@ class _Reader:
             return value
         return self.value_of(names[1:], value) if isinstance(value, ast.Dict) else None
 
+    def _returned(self, function: ast.AST) -> ast.expr | None:
+        """What a function returns, where it returns in one place: an expression, or a name that it is given before."""
+        returns = [statement for statement in _statements(function) if isinstance(statement, ast.Return)]
+        value = returns[0].value if len(returns) == 1 else None
+        if isinstance(value, ast.Name):
+            return self.value_of([value.id], function) or value
+        return value
+
     def texts(self, scope: ast.AST, path: str = "") -> list[str]:
         """Names of what could be a prompt: long texts, and lists of messages."""
         names = []
         for statement in _statements(scope):
             if isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 names += self.texts(statement, f"{path}{statement.name}.")
+                returned = self._returned(statement) if not isinstance(statement, ast.ClassDef) else None
+                names += self._likely(path + statement.name, returned)
                 continue
             target = (
                 statement.targets[0]
@@ -119,14 +131,17 @@ class _Reader:
                 else getattr(statement, "target", None)
             )
             value = getattr(statement, "value", None)
-            if isinstance(target, ast.Name) and value is not None:
-                try:
-                    messages = list(self.messages(value, target.id))
-                except PromptError:
-                    continue
-                if is_likely_prompt(target.id, messages):
-                    names.append(path + target.id)
+            if isinstance(target, ast.Name):
+                names += self._likely(path + target.id, value)
         return names
+
+    def _likely(self, name: str, value: ast.expr | None) -> list[str]:
+        """The name, if its value is a text that could be a prompt."""
+        try:
+            messages = [] if value is None else list(self.messages(value, name))
+        except PromptError:
+            return []
+        return [name] if messages and is_likely_prompt(name, messages) else []
 
     def messages(self, node: ast.expr, name: str) -> Iterator[CodeMessage]:
         """The messages of a list of them, or one text."""
@@ -234,7 +249,7 @@ def _decoded(source: str, start: int, end: int) -> Iterator[Character]:
             character, after = _next_character(source, position, prefix)
             if character is None:  # a replacement field stands as it is written
                 for index in range(position, after):
-                    yield Character(source[index], index, index + 1, literal)
+                    yield Character(source[index], index, index + 1, literal, hole=position)
             elif character:
                 yield Character(character, position, after, literal)
             position = after

@@ -75,27 +75,25 @@ class _Reader:
     def value_of(self, name: str, first: int = 0, last: int | None = None) -> int | None:
         """Index of the token where the value of a dotted name begins, within some tokens."""
         head, _, rest = name.partition(".")
-        found = None
+        last_value = None
         for index in range(first, len(self.tokens) if last is None else last):
             value = self._given(index, head)
             if value is None:
                 continue
             if not rest:
-                found = value
+                last_value = value
             elif (
                 self.text(value) == "{"
                 and (inner := self.value_of(rest, value + 1, self._close(value))) is not None
             ):
-                found = inner
-            elif self.text(index - 1) == "class":
-                continue
-        if found is None and rest:  # a field of a class
+                last_value = inner
+        if last_value is None and rest:  # a field of a class, a member of an enum
             for index in range(first, len(self.tokens)):
-                if self.text(index) == "class" and self.text(index + 1) == head:
+                if self.text(index) in ("class", "enum", "namespace") and self.text(index + 1) == head:
                     opening = next((i for i in range(index, len(self.tokens)) if self.text(i) == "{"), None)
                     if opening is not None:
                         return self.value_of(rest, opening + 1, self._close(opening))
-        return found
+        return last_value
 
     def _given(self, index: int, name: str) -> int | None:
         """Where the value begins that a name at an index is given; ``None`` where it is not given one there."""
@@ -104,7 +102,9 @@ class _Reader:
         if not quoted and (token.kind != "word" or token.text != name or self.text(index - 1) == "."):
             return None
         after = index + 1
-        if self.text(index - 1) == ":":  # a type, or a value itself
+        if self.text(index - 1) == "function" and self.text(after) == "(":
+            return index - 1
+        if self.text(index - 1) in (":", "type", "interface"):  # a type, or a value itself
             return None
         if self.text(after) == "=" and self.text(after + 1) not in ("=", ">"):
             return after + 1
@@ -126,6 +126,26 @@ class _Reader:
                 break
         return after + 1 if is_value else None
 
+    def _returned(self, index: int) -> int:
+        """Where the text begins that a function at an index returns; the index itself where there is no function."""
+        index += self.text(index) == "async"
+        start = index
+        if self.text(index) == "function":
+            index += 1 + (self.kind(index + 1) == "word")
+        if self.text(index) != "(":
+            return start
+        after = self._close(index) + 1
+        while self.text(after) and self.text(after) not in ("=", "{", ";", ",", ")"):
+            after += 1  # the type of what it returns
+        if self.text(after) == "=" and self.text(after + 1) == ">":
+            after += 2
+        elif self.text(start) != "function":
+            return start
+        if self.text(after) != "{":
+            return after
+        returns = [i for i in range(after, self._close(after)) if self.text(i) == "return"]
+        return returns[0] + 1 if len(returns) == 1 else start
+
     def texts(self) -> list[str]:
         """Names that are given long texts, or lists of messages."""
         names: list[str] = []
@@ -143,6 +163,7 @@ class _Reader:
 
     def messages(self, index: int, name: str) -> Iterator[CodeMessage]:
         """The messages of an array of them, or one text."""
+        index = self._returned(index)
         if self.text(index) != "[":
             literal, _ = self.expression(index, name)
             yield CodeMessage(literal, self.line(index))
@@ -182,10 +203,10 @@ class _Reader:
             position += 1
         while self.text(position) in _KEYWORDS:
             position += 2
-        if self.text(position) == "." or (
-            self.text(position) in ("?", "(", "[") and position < len(self.tokens)
-        ):
-            raise self._computed(position, name)
+        if self.kind(position) == "sign" and self.text(position) not in ";,)}]":
+            begins_a_line = "\n" in self.source[self.tokens[position - 1].end : self.tokens[position].start]
+            if not (begins_a_line and self.text(position) in "@{"):
+                raise self._computed(position, name)
         total = parts[0]
         for part in parts[1:]:
             total += part
@@ -301,7 +322,7 @@ def _decoded(source: str, start: int, end: int) -> Iterator[Character]:
         if quote == "`" and source.startswith("${", position):
             after = _hole_end(source, position)
             for index in range(position, after):
-                yield Character(source[index], index, index + 1, start)
+                yield Character(source[index], index, index + 1, start, hole=position)
         elif letter == "\r":
             after = position + (2 if source.startswith("\r\n", position) else 1)
             yield Character("\n", position, after, start)

@@ -43,6 +43,8 @@ class PromptText(NamedTuple):
     """Name of the block that it belongs to as a whole, where the file says so."""
     inline: bool = False
     """Whether its line ends are escapes, so that all of it stands on one line of the file."""
+    holes: tuple[tuple[int, str], ...] = ()
+    """Of a program's text: what is put in when it runs, from which character on, as it is written."""
 
 
 @dataclass(frozen=True)

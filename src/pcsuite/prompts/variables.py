@@ -154,17 +154,23 @@ class Filling:
 
     @classmethod
     def of(
-        cls, texts: Sequence[str], columns: Iterable[str], literal: Iterable[str] = (), braces: Braces = ""
+        cls,
+        texts: Sequence[str],
+        columns: Iterable[str],
+        literal: Iterable[str] = (),
+        braces: Braces = "",
+        also: Iterable[str] = (),
     ) -> Filling:
         """What the texts of a prompt, all of them, say about how they are filled.
 
+        ``also`` are further words that can be meant to the letter: what a program's text has between its braces.
         Raises ``PromptError`` for a literal word that none of them has, and for several ``%s``.
         """
         words = frozenset(literal)
         known = frozenset({*columns, *INPUT_NAMES})
         listed = [one for text in texts for one in variables(text)]
         for word in words:
-            if not any(word in (one.name, one.written) for one in listed):
+            if word not in also and not any(word in (one.name, one.written) for one in listed):
                 spelled = sorted({one.name for one in listed})
                 raise PromptError(
                     f"--literal {word}: the prompt has no such variable",
