@@ -45,6 +45,11 @@ class BlockEffect(NamedTuple):
     standing: Standing
     reason: str = ""
     """Why it was not tested."""
+    decoding: str = ""
+    condition: str = ""
+    """The condition that has the block, where the effect is the difference of two; else empty."""
+    baseline: str = ""
+    """The one that lacks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +228,19 @@ def _effect(record: Record, metrics: Metrics, sign: int = 1) -> BlockEffect:
     value = sign * record["delta"]
     reason = str(record.get("caution") or "") if record["p_value"] is None else ""
     standing = _standing(record, value, metrics)
-    return BlockEffect(record["task"], record["model"], value, low, high, record["n_items"], standing, reason)
+    pair = [record["condition"], record["baseline"]][::sign] if record["kind"] in PAIRS else ["", ""]
+    return BlockEffect(
+        record["task"],
+        record["model"],
+        value,
+        low,
+        high,
+        record["n_items"],
+        standing,
+        reason,
+        record["decoding"],
+        *pair,
+    )
 
 
 class _Candidate(NamedTuple):
@@ -325,6 +342,7 @@ def _planned_effect(plan: Record, record: Record | None, metrics: Metrics) -> Bl
     return BlockEffect(
         plan["task"], plan["model"], plan["delta"], plan["delta_low"], plan["delta_high"], plan["n_items"],
         standing, "" if shown or plan["outcome"] == "not shown" else str(plan["outcome"]),
+        plan["decoding"], plan["condition"], plan["baseline"],
     )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.pages.figures.declare import Facts, Figure, draw_figures
 from pcsuite.pages.render import render_page
 from pcsuite.registry import Registry
+from pcsuite.reporting.answer import answer_of
+from pcsuite.reporting.flips import block_flips
 from pcsuite.reporting.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
 from pcsuite.reporting.grid import ExtraSection
 from pcsuite.reporting.latex import latex_tables
@@ -256,6 +258,8 @@ def build_report(
         written = [tables.folder / "runs.parquet", *analysis.write(tables.folder)]
         figures = figures_of(analysis, folders.plots) if plots else []
         samples = sample_rows(tables, logs, items=items)
+        answer = answer_of(analysis)
+        flips = block_flips(tables, (*answer.planned, *answer.blocks), logs, items)
         if as_csv is not None:
             written.insert(1, as_csv.result())
         else:
@@ -271,6 +275,8 @@ def build_report(
         title=title or f"Report on {logs[0].stem}",
         external=[section for section, _ in external],
         view=shlex.join(["pcsuite", "view", logs[0].stem]),
+        answer=answer,
+        flips=flips,
     )
     texts = _texts(page, analysis, formats, folders.name)
     texts[RESULT_FILE] = json.dumps(result_of(analysis, logs).document(), indent=1, ensure_ascii=False) + "\n"

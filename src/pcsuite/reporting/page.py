@@ -16,6 +16,7 @@ from pcsuite.logging.manifest import MergedManifest, differing_settings
 from pcsuite.pages.figures.declare import Figure
 from pcsuite.reporting import sections
 from pcsuite.reporting.answer import Answer, answer_of
+from pcsuite.reporting.flips import BlockFlips
 from pcsuite.reporting.grid import Section
 from pcsuite.reporting.samples import SampleRow
 from pcsuite.reporting.verdicts import (
@@ -57,12 +58,16 @@ class ReportPage:
     compared: Section
     answer: Answer
     """What the first screen says and shows."""
+    flips: Sequence[BlockFlips] = ()
+    """Items that blocks fixed and broke."""
     external: list[Section] = field(default_factory=list)
     """Evidence of other tools, apart from everything the run itself says."""
     headline: str = ""
     """The run in one sentence, by its conditions."""
     view: str = ""
     """The command that looks into the run."""
+    run: str = ""
+    """Its name there."""
     footer: str = ""
     most_alarms: int = MOST_SHOWN_FIRST
 
@@ -80,6 +85,7 @@ class ReportPage:
     def contents(self) -> list[tuple[str, str]]:
         """Links of the contents bar."""
         return [
+            *([("behind", "Answers")] if self.flips else []),
             *(("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")),
             *([("figures", "Figures")] if self.figures else []),
             *(
@@ -102,11 +108,14 @@ def build_page(
     title: str,
     external: Sequence[Section] = (),
     view: str = "",
+    answer: Answer | None = None,
+    flips: Sequence[BlockFlips] = (),
 ) -> ReportPage:
     """Put the page together: sentences first, then tables, figures and rows to read, then what was left out.
 
     ``external`` are sections of other packages, shown apart from what the run itself says; ``view`` is the command
-    that looks into the run.
+    that looks into the run. ``answer`` is what the first screen says, made here where it is not given; ``flips`` are
+    the answers behind it.
     """
     health, scores = analysis.health, analysis.scores
     effects = analysis.effects
@@ -159,7 +168,8 @@ def build_page(
         ),
         compared=sections.conditions_section(analysis),
         external=list(external),
-        answer=answer_of(analysis),
+        answer=answer or answer_of(analysis),
+        flips=flips,
         headline=headline(
             effects,
             scores.temperature,
@@ -167,6 +177,7 @@ def build_page(
             list(analysis.tables["registration"].records()),
         ),
         view=view,
+        run=health.loaded.logs[0].removesuffix(".jsonl"),
         figures=figures,
         samples=samples,
         excluded=_excluded(analysis),

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pcsuite.ablation.arms import FULL
 from pcsuite.analysis.judging import judges_of
 from pcsuite.analysis.pairings import CONTROL, PAIRS, contrasts_of
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.pages.palette import SYMBOLS, block_tint
-from pcsuite.pages.words import CLIP
+from pcsuite.pages.words import CLIP, marked_lines
+from pcsuite.reporting.flips import EACH, Flip, cut_text
+from pcsuite.reporting.samples import expected_text
 from pcsuite.view.data import OpenRun
 from pcsuite.view.eval_pages import eval_page, evals_page
 from pcsuite.view.figures import MOST_CONDITIONS, head_to_head_figures, view_figures
@@ -30,7 +33,6 @@ from pcsuite.view.slices import (
     LONGEST_DIFF,
     SliceScores,
     contrast_effects,
-    marked_lines,
     prompt_blocks,
     read_part,
     scatter_points,
@@ -421,6 +423,9 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
     if block:
         _known_name(request, "block", full["operators"], block)
     flips = result["flips"].get(block, {"with": [], "without": []}) if block else None
+    examples = {
+        side: _flip_answers(run, selection, block, names[:EACH]) for side, names in (flips or {}).items()
+    }
     return "ablation.html.j2", {
         **_run_context(run, selection),
         "result": result,
@@ -432,7 +437,27 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
         "reach": min(1.0, reach),
         "block": block,
         "flips": flips,
+        "examples": examples,
     }
+
+
+def _flip_answers(run: OpenRun, selection: Filter, block: str, items: Sequence[str]) -> list[Flip]:
+    """Items with the answers of the full prompt and of the one without a block."""
+    flips = []
+    for name in items:
+        rows = {row["condition_id"]: row for row in reversed(run.answers(selection.task, name))}
+        pair = [rows.get(arm) for arm in (FULL, f"-{block}")]
+        scored = [
+            (row["metrics"]["task_score"], cut_text(row["text"] or ""))
+            for row in pair
+            if row is not None and "task_score" in row["metrics"]
+        ]
+        if len(scored) == 2:
+            item = run.item(selection.task, name)
+            flips.append(
+                Flip(name, None if item is None else cut_text(expected_text(item)), *scored[0], *scored[1])
+            )
+    return flips
 
 
 def comparison_page(viewer: Viewer, request: Request) -> Page:

@@ -333,23 +333,6 @@ def lines_in(prompt: str, other: str) -> set[int]:
     return beside | moved
 
 
-def marked_lines(text: str, other: str) -> list[tuple[bool, str]]:
-    """A piece of a prompt in parts, each with whether its lines stand nowhere in another prompt; blank lines follow.
-
-    >>> marked_lines("a\n\nb\nc", "b")
-    [(True, 'a\n\n'), (False, 'b\n'), (True, 'c')]
-    """
-    lines = Counter(line.strip() for line in other.splitlines())
-    parts: list[tuple[bool, str]] = []
-    for line in text.splitlines(keepends=True):
-        alone = not lines[line.strip()] if line.strip() else bool(parts) and parts[-1][0]
-        if parts and parts[-1][0] == alone:
-            parts[-1] = (alone, parts[-1][1] + line)
-        else:
-            parts.append((alone, line))
-    return parts
-
-
 def _brought_by(
     condition: str, having: Sequence[str], lacking: Sequence[str], operators: Mapping[str, set[str]]
 ) -> set[str]:
