@@ -91,7 +91,7 @@ def _is_kept(link: str) -> bool:
     """Whether a page belongs into a bundle: one of a run, not sorted another way, not a later page of its items."""
     parts = urlsplit(link)
     return parts.path.startswith("/run/") and not re.search(
-        r"marks\.|/label\b|sort=-|sort=(score|gain)|page=(?![12]\b)|steps=", link
+        r"marks\.|/label\b|/row/|sort=-|sort=(score|gain)|page=(?![12]\b)|steps=", link
     )
 
 

@@ -27,7 +27,7 @@ from pcsuite.view.eval_pages import eval_page, evals_page
 from pcsuite.view.figures import MOST_CONDITIONS, head_to_head_figures, view_figures
 from pcsuite.view.filters import AXES, Filter, address, filter_like, filter_of, whole_number
 from pcsuite.view.labelling import label_page
-from pcsuite.view.marks import LABELS, Mark, Marks
+from pcsuite.view.marks import LABELS, RATINGS, Mark, Marks, Ratings
 from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
 from pcsuite.view.slices import (
     LONGEST_DIFF,
@@ -129,6 +129,10 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
         "planned": planned_rows(run.manifest),
         "truths": run.truths(selection.task),
         "inputs": run.inputs(selection.task, [item for item, _ in rows]),
+        "every_column": list(values),
+        "texts": run.texts(selection, [item for item, _ in rows])
+        if request.query_params.get("cells") == "answers"
+        else {},
     }
 
 
@@ -240,6 +244,7 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     item = run.item(selection.task, name)
     before, after = run.neighbours(selection, name, labels)
     key = AXES[selection.columns]
+    rated = Ratings(run.log).read()
     return "item.html.j2", {
         **_run_context(run, selection),
         "item": name,
@@ -264,6 +269,8 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         "said": {run_id: list(row.get("judge") or []) for run_id, row in logged.items()} if judged else {},
         "mark": marks.get((selection.task, name)),
         "mark_labels": LABELS,
+        "ratings": {row["run_id"]: rated[row["run_id"]].rating for row in shown if row["run_id"] in rated},
+        "rating_words": RATINGS,
         "before": before,
         "after": after,
         "clip": CLIP,
@@ -582,7 +589,15 @@ def _run_context(run: OpenRun, selection: Filter) -> dict[str, Any]:
         "tasks": list(run.values),
         "regimes": _regimes(run),
         "plain": replace(
-            selection, only="", query="", label="", group="", marked="", tokens_from=None, tokens_to=None
+            selection,
+            only="",
+            query="",
+            label="",
+            group="",
+            marked="",
+            where="",
+            tokens_from=None,
+            tokens_to=None,
         ),
     }
 
@@ -593,6 +608,8 @@ def form_target(viewer: Viewer, request: Request) -> str | None:
     A form says in ``of`` what it was made for. ``None`` where the request comes from no form.
     """
     query = dict(request.query_params)
+    if "show" in query:  # ticked one by one
+        query["show"] = ",".join(filter(None, request.query_params.getlist("show")))
     made_for = query.pop("of", None)
     if made_for is None:
         return None
@@ -605,6 +622,7 @@ def form_target(viewer: Viewer, request: Request) -> str | None:
         for parameter in (
             "base",
             "only",
+            "where",
             "sort",
             "show",
             "label",
