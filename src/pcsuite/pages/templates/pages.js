@@ -1,6 +1,19 @@
 "use strict";
 // The one script of all pages. Each part looks for what it works on and does nothing where that is not there.
 
+{ // A bundle in one file: the page that the address names is put into the document before anything looks for its parts.
+  // Another address is another page: loading anew binds everything to it.
+  const held = document.getElementById("bundled-pages");
+  if (held) {
+    const numberOf = () => Number(/^#\/(\d+)$/.exec(location.hash)?.[1] ?? 0);
+    const pages = JSON.parse(held.textContent), shown = numberOf();
+    const [title, body] = pages[shown] ?? pages[0];
+    document.title = title;
+    document.body.append(...new DOMParser().parseFromString(body, "text/html").body.childNodes);
+    addEventListener("hashchange", () => { if (/^(#\/|$)/.test(location.hash) && numberOf() !== shown) location.reload(); });
+  }
+}
+
 { // Light and dark: what was chosen last counts on every page. A file may be opened where nothing can be stored.
   const root = document.documentElement, toggle = document.getElementById("theme");
   try { root.dataset.theme = localStorage.getItem("pcsuite-theme") ?? ""; } catch { /* not stored */ }
