@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 import pcsuite
-from pcsuite._util.files import write_errors
+from pcsuite._util.files import sha256_file, write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.analyse import Analysis, analyse
@@ -40,7 +40,7 @@ from pcsuite.reporting.grid import ExtraSection
 from pcsuite.reporting.latex import latex_tables
 from pcsuite.reporting.markdown import render_markdown
 from pcsuite.reporting.page import ReportPage, build_page
-from pcsuite.reporting.results import result_of
+from pcsuite.reporting.results import LARGEST_LOG, result_of
 from pcsuite.reporting.samples import Items, sample_rows
 
 SPREADSHEET_ROWS = 1_048_575
@@ -277,6 +277,7 @@ def build_report(
         view=shlex.join(["pcsuite", "view", logs[0].stem]),
         answer=answer,
         flips=flips,
+        log_hashes=_log_hashes(logs),
     )
     texts = _texts(page, analysis, formats, folders.name)
     texts[RESULT_FILE] = json.dumps(result_of(analysis, logs).document(), indent=1, ensure_ascii=False) + "\n"
@@ -285,6 +286,16 @@ def build_report(
     # Before what changes with every call is added: that is no part of what was asked for.
     cache.store(report)
     return _published(report, folders)
+
+
+def _log_hashes(logs: Sequence[Path]) -> dict[str, str]:
+    """The sha256 of the files of each log, by file name; of logs beyond :data:`LARGEST_LOG` bytes there is none."""
+    hashes = {}
+    for log in logs:
+        parts = [segment.path for segment in log_segments(log)]
+        if sum(path.stat().st_size for path in parts) <= LARGEST_LOG:
+            hashes |= {path.name: sha256_file(path) for path in parts}
+    return hashes
 
 
 def figures_of(analysis: Analysis, folder: Path | None = None) -> list[Figure]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,8 @@ class ReportPage:
     """The command that looks into the run."""
     run: str = ""
     """Its name there."""
+    citation: str = ""
+    """What identifies the run and what was made of it, hashes included."""
     footer: str = ""
     most_alarms: int = MOST_SHOWN_FIRST
 
@@ -96,7 +98,7 @@ class ReportPage:
                 ("tables", "Tables"),
             ),
             *((section.id, section.id.upper()) for section in self.external),
-            *(("rows", "Rows"), ("excluded", "Left out"), ("method", "How to read")),
+            *(("rows", "Rows"), ("excluded", "Left out"), ("cite", "Cite"), ("method", "How to read")),
         ]
 
 
@@ -110,12 +112,13 @@ def build_page(
     view: str = "",
     answer: Answer | None = None,
     flips: Sequence[BlockFlips] = (),
+    log_hashes: Mapping[str, str] | None = None,
 ) -> ReportPage:
     """Put the page together: sentences first, then tables, figures and rows to read, then what was left out.
 
     ``external`` are sections of other packages, shown apart from what the run itself says; ``view`` is the command
     that looks into the run. ``answer`` is what the first screen says, made here where it is not given; ``flips`` are
-    the answers behind it.
+    the answers behind it; ``log_hashes`` are the sha256 of the logs by name, for who cites them.
     """
     health, scores = analysis.health, analysis.scores
     effects = analysis.effects
@@ -178,6 +181,7 @@ def build_page(
         ),
         view=view,
         run=health.loaded.logs[0].removesuffix(".jsonl"),
+        citation=_citation(analysis, log_hashes or {}),
         figures=figures,
         samples=samples,
         excluded=_excluded(analysis),
@@ -217,6 +221,24 @@ def _notices(analysis: Analysis) -> list[str]:
     if planned := planned_lines(list(analysis.tables["registration"].records())):
         notices.append(f"What came of it: {'; '.join(planned)}.")
     return notices + manifest.problems
+
+
+def _citation(analysis: Analysis, log_hashes: Mapping[str, str]) -> str:
+    """Lines that name the run: what was asked of whom, when and by which version, and the hashes of what it rests on."""
+    health, scores, plan = analysis.health, analysis.scores, analysis.registered.plan
+    items = ", ".join(f"{task} ({counted(len(names), 'item')})" for task, names in scores.item_names.items())
+    lines = [
+        f"run: {join_words([name.removesuffix('.jsonl') for name in health.loaded.logs])}",
+        f"answers: {health.rows:,} of {join_words(sorted(scores.models))} to {items}, the last {health.last[:16]} UTC",
+        f"software: prompt-control-suite {__version__}",
+        f"configuration (sha256): {', '.join(health.config_hashes) or 'not recorded'}",
+        *(f"{name} (sha256): {digest}" for name, digest in log_hashes.items()),
+    ]
+    if plan is not None and plan.hash:
+        lines.append(
+            f"registration (sha256): {plan.hash}, {plan.registered_utc[:16]} UTC, before the first call"
+        )
+    return "\n".join(lines)
 
 
 def _configurations(hashes: list[str], manifest: MergedManifest) -> str:
