@@ -290,7 +290,7 @@ def build_report(
 
 def _log_hashes(logs: Sequence[Path]) -> dict[str, str]:
     """The sha256 of the files of each log, by file name; of logs beyond :data:`LARGEST_LOG` bytes there is none."""
-    hashes = {}
+    hashes: dict[str, str] = {}
     for log in logs:
         parts = [segment.path for segment in log_segments(log)]
         if sum(path.stat().st_size for path in parts) <= LARGEST_LOG:

@@ -389,11 +389,9 @@ class OpenRun:
                 )
                 fitting = {item for (item,) in rows}
             else:
-                texts = {
-                    "item": lambda: {item: item for item in every},
-                    "input": lambda: self.inputs(selection.task),
-                    "truth": lambda: self.truths(selection.task),
-                }[compared.field]()
+                texts = {item: item for item in every}
+                if compared.field != "item":
+                    texts = (self.inputs if compared.field == "input" else self.truths)(selection.task)
                 fitting = {
                     item
                     for item, text in texts.items()

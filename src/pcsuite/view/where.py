@@ -7,7 +7,6 @@ others are compared with. ``~`` looks for words without regard to case, ``!~`` f
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -23,14 +22,8 @@ TEXTS = ("answer", "text")
 ITEM_TEXTS = ("item", "input", "truth")
 """Fields of the item itself."""
 FIELDS = (*NUMBERS, *TEXTS, *ITEM_TEXTS)
-COMPARED: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "=": operator.eq,
-    "!=": operator.ne,
-}
+COMPARED = ("<", "<=", ">", ">=", "=", "!=")
+"""Signs between numbers; texts have the last two."""
 _TOKEN = re.compile(r"""\s*(?:(?P<text>"[^"]*")|(?P<sign><=|>=|!=|!~|[<>=~().])|(?P<word>[^\s"<>=~!().]+))""")
 _LONGEST = 1_000
 
