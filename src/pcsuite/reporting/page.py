@@ -224,7 +224,7 @@ def _notices(analysis: Analysis) -> list[str]:
 
 
 def _citation(analysis: Analysis, log_hashes: Mapping[str, str]) -> str:
-    """Lines that name the run: what was asked of whom and when, by which version, and the hashes of what is behind it."""
+    """Lines that name the run: what was asked of whom and when, by which version, and hashes of what it rests on."""
     health, scores, plan = analysis.health, analysis.scores, analysis.registered.plan
     items = ", ".join(f"{task} ({counted(len(names), 'item')})" for task, names in scores.item_names.items())
     lines = [
