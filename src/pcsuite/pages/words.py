@@ -87,8 +87,8 @@ def mark_differences(expected: Any, actual: Any) -> tuple[Markup, Markup]:
 def marked_lines(text: str, other: str) -> list[tuple[bool, str]]:
     """A piece of a prompt in parts, each with whether its lines stand nowhere in another prompt; blank lines follow.
 
-    >>> marked_lines("a\n\nb\nc", "b")
-    [(True, 'a\n\n'), (False, 'b\n'), (True, 'c')]
+    >>> marked_lines("a\\n\\nb\\nc", "b")
+    [(True, 'a\\n\\n'), (False, 'b\\n'), (True, 'c')]
     """
     lines = Counter(line.strip() for line in other.splitlines())
     parts: list[tuple[bool, str]] = []
@@ -148,8 +148,8 @@ def problem_words(text: str | None) -> str:
 def json_data(value: Any) -> Markup:
     """A JSON value to stand in a ``<script type="application/json">``: nothing in it can end the element.
 
-    >>> str(json_data({"a": "</script>&"}))
-    '{"a":"\\u003c/script\\u003e\\u0026"}'
+    >>> print(json_data({"a": "</b>"}))
+    {"a":"\\u003c/b\\u003e"}
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for sign in "<>&\u2028\u2029":

@@ -321,7 +321,7 @@ def lines_in(prompt: str, other: str) -> set[int]:
     A line that stands more often in the prompt than in the other is the other's where its neighbours are as well: an
     example may begin with the same word as the input that follows it.
 
-    >>> lines_in("Example\nInput:\na\nInput:\nb", "Input:\nb")
+    >>> lines_in("Example\\nInput:\\na\\nInput:\\nb", "Input:\\nb")
     {3, 4}
     """
     mine, theirs = ([line.strip() for line in text.splitlines()] for text in (prompt, other))
