@@ -90,10 +90,23 @@ def test_the_regime_is_the_least_random_one(tmp_path):
 
 def test_one_condition_is_no_comparison(tmp_path):
     result = answer(tmp_path, rows_of({"C3": 12}))
-    assert result.sentence == (
-        "No block could be told apart, since no condition has what another has and more."
-    )
+    assert result.sentence == "Nothing was compared: there is no condition that others could be set against."
     assert (result.blocks, result.note) == ([], "")
+
+
+def test_whole_prompts_are_told_as_such(tmp_path):
+    """Two wordings without operators: 20 of 40 items won, none lost."""
+    result = answer(tmp_path, rows_of({"v1": 10, "v2": 30}, operators={}))
+    assert result.sentence == "v2 against v1 +0.50 (holds after correction); best prompt: v2, 0.75."
+
+
+def test_a_run_without_an_answer_says_so(tmp_path):
+    rows = [
+        make_row(item=f"{k}", condition=name, errors=["503"], score=None)
+        for name in ("C0", "C1")
+        for k in range(4)
+    ]
+    assert answer(tmp_path, rows).sentence == "Nothing was compared: every call failed."
 
 
 def test_a_users_own_titles_are_used(tmp_path):

@@ -1,5 +1,7 @@
 """The page in a real browser: the answer first, then filter, sort, open a row, change colours, and do no harm."""
 
+import base64
+import hashlib
 import os
 import re
 import time
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pcsuite import __version__
 from pcsuite.reporting.build import build_report
 from support.browser import Browser, find_chromium
 from support.synthetic_log import Design, design_rows, make_row, write_log
@@ -185,6 +188,43 @@ def test_figures_tell_their_values_on_hover(browser):
     unfold(browser, "figures")
     tip = browser.run("document.querySelector('#figure-list svg g > title').textContent")
     assert tip.startswith("C0, D0: 0.")
+
+
+def test_a_figure_is_saved_as_svg_and_png_in_the_colours_of_the_page(browser, index):
+    browser.open(index)
+    unfold(browser, "figures")
+    # what would be saved is caught on its way
+    browser.run(
+        "window.saved = []; HTMLAnchorElement.prototype.click = function () {"
+        " const reader = new FileReader(); const name = this.download;"
+        " reader.onload = () => saved.push([name, reader.result.slice(0, 400)]);"
+        " reader.readAsDataURL(window.blobs.pop()); };"
+        " window.blobs = []; const original = URL.createObjectURL;"
+        " URL.createObjectURL = (blob) => { blobs.push(blob); return original(blob); }; 0"
+    )
+    for kind, number in (("svg", 1), ("png", 2)):
+        browser.run(f"document.querySelector('[data-save={kind}]').click()")
+        deadline = time.monotonic() + 20
+        while browser.run("saved.length") < number:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    (drawing, picture) = browser.run("saved")
+    assert re.fullmatch(r"[\w.-]+\.svg", drawing[0])
+    text = base64.b64decode(drawing[1].split(",")[1] + "==").decode("utf-8", "ignore")
+    assert text.startswith("<svg")
+    assert "currentColor" not in text
+    assert "var(--" not in text
+    assert picture[0].endswith(".png")
+    assert picture[1].startswith("data:image/png;base64,iVBOR")
+
+
+def test_the_page_says_how_to_cite_the_run(browser, index):
+    unfold(browser, "cite")
+    text = browser.run("document.querySelector('#cite pre').innerText")
+    log = index.parents[2] / "runs" / "demo.jsonl"
+    assert f"demo.jsonl (sha256): {hashlib.sha256(log.read_bytes()).hexdigest()}" in text
+    assert "run: demo\n" in text
+    assert f"software: prompt-control-suite {__version__}" in text
 
 
 def test_light_and_dark(browser):

@@ -147,7 +147,7 @@ def test_marking_an_item_by_its_form(browser, site, folder):
     browser.run(
         "document.querySelector('[name=label]').value = 'interesting'; document.querySelector('textarea').value = 'look'"
     )
-    browser.run("window.old = true; document.querySelector('form[method=post]').requestSubmit()")
+    browser.run("window.old = true; document.querySelector('form[action$=\\'/mark\\']').requestSubmit()")
     wait(browser, "!window.old && document.querySelector('textarea')?.value === 'look'")
     browser.goto(f"{site}/run/first?marked=interesting")
     assert "i04" in text(browser, "tbody")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 pytest.importorskip("starlette", reason="the extra 'view' is not installed")
 from pcsuite.errors import ConfigError
-from pcsuite.view.bundle import write_bundle
+from pcsuite.view.bundle import write_bundle, write_bundle_file
 from pcsuite.view.viewer import Viewer
 from support.browser import Browser, find_chromium
 
@@ -72,3 +73,54 @@ def test_every_task_and_model_of_a_run_is_reached_by_links(folder, tmp_path):
     other = (tmp_path / "shared" / links["m2"]).read_text()
     assert "m2" in re.findall(r"aria-current=true>([^<]+)<", other)
     assert 'href="page-' in other.split("<tbody>")[1]
+
+
+@pytest.fixture(scope="module")
+def one_file(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("one") / "first.html"
+    viewer = Viewer(folder)
+    write_bundle_file(viewer, "first", path, items=5)
+    yield path
+    viewer.close()
+
+
+@pytest.mark.slow
+def test_one_file_holds_the_pages_and_says_what_it_left_out(one_file):
+    text = one_file.read_text(encoding="utf-8")
+    assert one_file.stat().st_size < 20_000_000
+    assert "at most 5 items can be opened" in text
+    pages = json.loads(re.search(r'id="bundled-pages">(.*?)</script>', text, re.DOTALL)[1])
+    assert len(pages) > 10
+    for _, body in pages:
+        for number in re.findall(r'href="#/(\d+)"', body):
+            assert int(number) < len(pages)
+        assert not re.search(r'(?:href|src)="(?!#|data:,)[^"]', body)
+        assert "<form" not in body.replace('<form method="dialog"', "")
+
+
+@pytest.mark.slow
+def test_one_file_opens_from_disk_page_by_page_and_asks_for_nothing(one_file, tmp_path):
+    if find_chromium() is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    with Browser(tmp_path) as browser:
+        browser.open(one_file)
+        assert "effect against C0" in browser.run("document.querySelector('thead').innerText")
+        browser.press("j")
+        browser.run("document.activeElement.click()")
+        browser.settle()
+        assert "C4 says" in browser.run("document.querySelector('main').innerText")
+        assert browser.run("document.title").startswith("i00")
+        browser.run("history.back()")
+        browser.settle()
+        assert "effect against C0" in browser.run("document.querySelector('thead').innerText")
+        assert not browser.console
+        assert all(address.startswith(("file:", "about:", "data:")) for address in browser.requests)
+
+
+def test_another_file_of_that_name_is_left_alone(folder, tmp_path):
+    (tmp_path / "mine.html").write_text("<p>my own</p>")
+    viewer = Viewer(folder)
+    with pytest.raises(ConfigError, match="no earlier bundle"):
+        write_bundle_file(viewer, "first", tmp_path / "mine.html")
+    viewer.close()
+    assert (tmp_path / "mine.html").read_text() == "<p>my own</p>"

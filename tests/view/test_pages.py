@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 import msgspec
@@ -256,3 +257,54 @@ def test_a_reading_problem_is_told_in_words(tmp_path):
         _, text = ask(site, "/run/one/item/agnews_json/a")
     assert "Expecting value" not in text
     assert "no JSON object: the text does not begin with one" in text
+
+
+def test_cells_show_answers_and_columns_are_chosen(site):
+    _, plain = ask(site, "/run/first")
+    _, text = ask(site, "/run/first?cells=answers&show=C0,C4")
+    assert "cell-answer" not in plain
+    assert '<span class="clip cell-answer">C4 says yes to number 3</span>' in text
+    assert "C1 says" not in text
+    assert "Columns: 2 of 3" in text
+    answer, _ = ask(site, "/run/first?of=agnews_json%2Fcondition&show=C0&show=C4&cells=answers")
+    assert answer.getheader("location") == "/run/first?cells=answers&show=C0%2CC4"
+
+
+def test_choosing_columns_changes_no_corrected_p_value(site):
+    def p_values(text):
+        return re.findall(r"p (&lt; [\d.]+|[\d.]+) ·", text.split("</thead>")[0])
+
+    _, every = ask(site, "/run/first")
+    _, one = ask(site, "/run/first?show=C0,C4")
+    assert p_values(one) == p_values(every)[-1:]
+
+
+def test_a_row_is_there_as_json(site):
+    _, page = ask(site, "/run/first/item/agnews_json/i03")
+    row = re.search(r"/run/first/row/(\w+)\.json", page)[1]
+    answer, text = ask(site, f"/run/first/row/{row}.json")
+    logged = json.loads(text)
+    assert (answer.status, logged["run_id"], logged["task"]["item_id"]) == (200, row, "i03")
+    answer, text = ask(site, "/run/first/row/nope.json")
+    assert (answer.status, "the log has no row" in text) == (404, True)
+
+
+def test_an_answer_is_rated_and_the_rating_taken_back(site, folder):
+    _, page = ask(site, "/run/first/item/agnews_json/i03")
+    row = re.search(r'name="row" value="(\w+)"', page)[1]
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for rating, pressed in (("bad", 1), ("", 0)):
+        body = f"row={row}&rating={rating}&back=/run/first/item/agnews_json/i03"
+        answer, _ = ask(site, "/run/first/rate", method="POST", headers=form, body=body)
+        assert (answer.status, answer.getheader("location")) == (303, "/run/first/item/agnews_json/i03")
+        _, page = ask(site, "/run/first/item/agnews_json/i03")
+        assert page.count('aria-pressed="true"') == pressed
+    answer, text = ask(
+        site, "/run/first/rate", method="POST", headers=form, body=f"row={row}&rating=superb&back=/"
+    )
+    assert (answer.status, "choose from: good, mixed, bad" in text) == (404, True)
+    answer, text = ask(
+        site, "/run/first/rate", method="POST", headers=form, body="row=nope&rating=good&back=/"
+    )
+    assert (answer.status, "has no answer" in text) == (404, True)
+    (folder / "runs" / "first.ratings.ndjson").unlink()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pcsuite.analysis.pairings import contrasts_of
+from pcsuite.pages.words import marked_lines
 from pcsuite.view.slices import (
     SliceScores,
     contrast_effects,
-    marked_lines,
     prompt_blocks,
     read_part,
     scatter_points,

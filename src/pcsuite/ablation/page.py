@@ -16,9 +16,13 @@ from pcsuite.ablation import across_picture, picture
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.arm_measures import MEASURES
+from pcsuite.ablation.arms import FULL
 from pcsuite.errors import AnalysisError, require
+from pcsuite.logging.log import iter_newest_rows
 from pcsuite.pages.figures import drawing
 from pcsuite.pages.render import render_page
+from pcsuite.reporting.flips import EACH, BlockFlips, Flip, cut_text
+from pcsuite.reporting.samples import expected_text
 
 _LINES_DRAWN = 4
 _WRAP = 88
@@ -60,6 +64,9 @@ def render_ablation(result: AblationResult) -> str:
             else "intervals are 95 %; p is Holm's, over all blocks"
         ),
         measures=list(MEASURES.values()),
+        flips=flip_examples(result),
+        texts={block.name: cut_text(block.text) for block in study.prompt.blocks},
+        run=result.log.stem,
         **_tables(result),
         pairs=result.pairs_measured,
         noise=picture.noise_sentence(result),
@@ -67,6 +74,36 @@ def render_ablation(result: AblationResult) -> str:
         reading=study.task.reading,
         footer=f"Written by pcsuite {__version__} from {result.log.name}.",
     )
+
+
+def flip_examples(result: AblationResult) -> dict[str, BlockFlips]:
+    """By block the items that it fixed and broke, some of each with the answers of the full prompt and without it.
+
+    Reads the log through once.
+    """
+    truths = {item.item_id: cut_text(expected_text(item)) for item in result.study.items}
+    examples, sought = {}, set()
+    for name, (fixed, broken) in result.flips.items():
+        flips = BlockFlips(name, result.study.task.id, result.study.model_id, FULL, f"-{name}")
+        flips.n_fixed, flips.n_broken = len(fixed), len(broken)
+        examples[name] = flips
+        chosen = [*fixed[:EACH], *broken[:EACH]]
+        sought |= {(arm, item) for arm in (FULL, flips.baseline) for item in chosen}
+    answers: dict[tuple[str, str], tuple[float, str]] = {}
+    for row in iter_newest_rows(result.log) if sought else ():
+        key = (row.condition.id, row.task.item_id)
+        score = row.metrics.get("task_score")
+        if key in sought and key not in answers and isinstance(score, (int, float)) and not row.errors:
+            text = row.generation.text if row.generation is not None else ""
+            answers[key] = (float(score), cut_text(text))
+    for name, (fixed, broken) in result.flips.items():
+        flips = examples[name]
+        for listed, items in ((flips.fixed, fixed[:EACH]), (flips.broken, broken[:EACH])):
+            for item in items:
+                pair = [answers.get((arm, item)) for arm in (FULL, flips.baseline)]
+                if pair[0] is not None and pair[1] is not None:
+                    listed.append(Flip(item, truths.get(item), *pair[0], *pair[1]))
+    return examples
 
 
 def _tables(result: AblationResult) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pcsuite._util.text import counted
 from pcsuite.commands import DIR, options
 from pcsuite.commands.options import Group, flag, switch
 from pcsuite.errors import ConfigError, did_you_mean, require
@@ -21,7 +22,8 @@ def configure_view(parser: argparse.ArgumentParser) -> None:
       pcsuite view mine                          # opens that run
       pcsuite view --config my_profile.yaml      # with the inputs and truths of its items
       pcsuite view --port 8765 --no-open
-      pcsuite view mine --bundle shared_folder   # the same pages as files, to send to others
+      pcsuite view mine --bundle mine.html       # the same pages in one file, to send to others
+      pcsuite view mine --bundle shared_folder   # as a folder of files
     """
     parser.add_argument("run", nargs="?", metavar="RUN", help="the run to open first")
     flags = [
@@ -31,7 +33,12 @@ def configure_view(parser: argparse.ArgumentParser) -> None:
         flag("--port", "port (default: any that is free)", type=int, default=0),
         flag("--host", "address to listen on; anything but loopback needs --token", default="127.0.0.1"),
         flag("--token", "the token that addresses must carry (default: a new one)"),
-        flag("--bundle", "write the pages of RUN as files that open from disk, and stop", **DIR),
+        flag(
+            "--bundle",
+            "write the pages of RUN into a folder of files that open from disk, or with a name that ends in .html"
+            " into one file, and stop",
+            **DIR,
+        ),
         switch("--no-open", "do not open a browser"),
     ]
     options.add_flags(parser, Group("", flags))
@@ -59,15 +66,22 @@ def execute_view(args: argparse.Namespace) -> int:
             f"there is no run '{args.run}' in {output_dir / 'runs'}", hint=did_you_mean(args.run, names)
         )
     if args.bundle is not None:
-        from pcsuite.view.bundle import write_bundle
+        from pcsuite.view.bundle import write_bundle, write_bundle_file
 
         viewer = Viewer(output_dir, suite, args.evals)
+        run = args.run or names[0]
+        one_file = args.bundle.suffix.lower() in (".html", ".htm")
         try:
-            files = write_bundle(viewer, args.run or names[0], args.bundle)
+            files = (
+                [write_bundle_file(viewer, run, args.bundle)]
+                if one_file
+                else write_bundle(viewer, run, args.bundle)
+            )
         finally:
             viewer.close()
         size = sum(file.stat().st_size for file in files)
-        print(f"{args.bundle / 'index.html'} ({len(files)} files, {size / 1e6:.1f} MB)")
+        first = args.bundle if one_file else args.bundle / "index.html"
+        print(f"{first} ({counted(len(files), 'file')}, {size / 1e6:.1f} MB)")
         return 0
     serving = Serving(
         output_dir,

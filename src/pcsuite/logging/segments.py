@@ -45,6 +45,7 @@ class Beside(Enum):
     LABELS = ".labels.ndjson"
     JUDGE_CHECK = ".judge_check.json"
     MARKS = ".marks.ndjson"
+    RATINGS = ".ratings.ndjson"
     REFUSED = ".refused.json"
     SPENT = ".spent.jsonl"
     BATCHES = "~batches"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +84,23 @@ def mark_differences(expected: Any, actual: Any) -> tuple[Markup, Markup]:
     return Markup("").join(sides[0]), Markup("").join(sides[1])
 
 
+def marked_lines(text: str, other: str) -> list[tuple[bool, str]]:
+    """A piece of a prompt in parts, each with whether its lines stand nowhere in another prompt; blank lines follow.
+
+    >>> marked_lines("a\\n\\nb\\nc", "b")
+    [(True, 'a\\n\\n'), (False, 'b\\n'), (True, 'c')]
+    """
+    lines = Counter(line.strip() for line in other.splitlines())
+    parts: list[tuple[bool, str]] = []
+    for line in text.splitlines(keepends=True):
+        alone = not lines[line.strip()] if line.strip() else bool(parts) and parts[-1][0]
+        if parts and parts[-1][0] == alone:
+            parts[-1] = (alone, parts[-1][1] + line)
+        else:
+            parts.append((alone, line))
+    return parts
+
+
 def breakable(path: str, signs: str = "._") -> Markup:
     """A path that may wrap after one of these signs, and not within a word.
 
@@ -130,8 +148,8 @@ def problem_words(text: str | None) -> str:
 def json_data(value: Any) -> Markup:
     """A JSON value to stand in a ``<script type="application/json">``: nothing in it can end the element.
 
-    >>> str(json_data({"a": "</script>&"}))
-    '{"a":"\\u003c/script\\u003e\\u0026"}'
+    >>> print(json_data({"a": "</b>"}))
+    {"a":"\\u003c/b\\u003e"}
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for sign in "<>&\u2028\u2029":

@@ -17,6 +17,7 @@ from pcsuite.analysis.load.item_scores import SCORE, least_random
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.pairings import CONTROL, PAIRS
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
+from pcsuite.analysis.tables.summary import RunHealth
 from pcsuite.config.bundled import operator_title
 from pcsuite.contrasts import is_reliable
 from pcsuite.logging.manifest import MergedManifest
@@ -45,6 +46,11 @@ class BlockEffect(NamedTuple):
     standing: Standing
     reason: str = ""
     """Why it was not tested."""
+    decoding: str = ""
+    condition: str = ""
+    """The condition that has the block, where the effect is the difference of two; else empty."""
+    baseline: str = ""
+    """The one that lacks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +131,16 @@ def answer_of(analysis: Analysis) -> Answer:
     groups = _least_random_groups(records, analysis.scores.temperature)
     blocks = _block_rows(groups, names, analysis.metrics)
     planned = _planned_rows(analysis, names)
-    parts = _parts(blocks) or [_nothing_compared(records)]
+    parts = _parts(blocks) or [_nothing_compared(records, analysis.health)]
     if best := _best_prompt(groups, names, analysis.metrics):
         parts.append(best)
     sentence = f"{'; '.join(parts)}."
     note = _note(groups, analysis)
     if not planned:
-        return Answer(f"{sentence[:1].upper()}{sentence[1:]}", planned, blocks, note)
+        # A name with signs or figures in it is written as it is called.
+        if sentence.split(" ", 1)[0].rstrip(":,").isalpha():
+            sentence = f"{sentence[:1].upper()}{sentence[1:]}"
+        return Answer(sentence, planned, blocks, note)
     registered = f"Registered: {'; '.join(_parts(planned, of_plan=True))}."
     return Answer(registered, planned, blocks, note, f"Exploratory, not registered: {sentence}")
 
@@ -167,6 +176,10 @@ class _Names:
         """``rules + leave to abstain``."""
         return " + ".join(dict.fromkeys(self.title(name) for name in operators))
 
+    def pair(self, record: Record) -> str:
+        """``v2 against v1``."""
+        return f"{record['condition']} against {record['baseline']}"
+
     def prompt(self, task: str, condition: str) -> str:
         """A condition by what it has, or by what it lacks of all blocks that the task's conditions have."""
         bundle = self.bundle(task, condition)
@@ -181,7 +194,7 @@ class _Names:
         )
         missing = [self.title(name) for name in every if name not in bundle]
         if not bundle:
-            return "the bare instruction"
+            return "the bare instruction" if every else condition
         if not missing:
             return "all blocks"
         if len(bundle) > _MOST_NAMED and len(missing) < len(bundle):
@@ -223,11 +236,26 @@ def _effect(record: Record, metrics: Metrics, sign: int = 1) -> BlockEffect:
     value = sign * record["delta"]
     reason = str(record.get("caution") or "") if record["p_value"] is None else ""
     standing = _standing(record, value, metrics)
-    return BlockEffect(record["task"], record["model"], value, low, high, record["n_items"], standing, reason)
+    pair = [record["condition"], record["baseline"]][::sign] if record["kind"] in PAIRS else ["", ""]
+    return BlockEffect(
+        record["task"],
+        record["model"],
+        value,
+        low,
+        high,
+        record["n_items"],
+        standing,
+        reason,
+        record["decoding"],
+        *pair,
+    )
 
 
 class _Candidate(NamedTuple):
-    """A contrast that measures a block: what it adds, from which record, and how much stands beside the block."""
+    """A contrast that measures a block: what it adds, from which record, and how much stands beside the block.
+
+    No operators stand for a prompt that is compared as a whole.
+    """
 
     block: tuple[str, ...]
     record: Record
@@ -239,8 +267,10 @@ def _block_rows(groups: Groups, names: _Names, metrics: Metrics) -> list[AnswerR
     """What each block did, one row a block over all groups: what helps first, then what hurts, then the rest."""
     rows: dict[str, AnswerRow] = {}
     for records in groups.values():
-        for candidate in _smallest_blocks(_candidates(records, names)):
-            label = names.block(candidate.block)
+        candidates = list(_candidates(records, names))
+        whole = [one for one in candidates if not one.block]
+        for candidate in (*_smallest_blocks(one for one in candidates if one.block), *whole):
+            label = names.block(candidate.block) or names.pair(candidate.record)
             row = rows.setdefault(label, AnswerRow(label, candidate.record["contrast"]))
             row.effects.append(_effect(candidate.record, metrics, candidate.sign))
 
@@ -260,11 +290,13 @@ def _candidates(records: Iterable[Record], names: _Names) -> Iterable[_Candidate
         if record["kind"] not in PAIRS:
             continue
         added, lacked = (names.bundle(record["task"], record[side]) for side in ("condition", "baseline"))
-        if added is None or lacked is None:
-            continue
-        if set(added) > set(lacked):
+        if added is None or lacked is None or not (set(added) > set(lacked) or set(added) < set(lacked)):
+            # Prompts that differ in more than blocks: each is told as a whole, against the control alone.
+            if record["kind"] == CONTROL:
+                yield _Candidate((), record, 1, 0.0)
+        elif set(added) > set(lacked):
             yield _Candidate(tuple(n for n in added if n not in lacked), record, 1, len(lacked))
-        elif set(added) < set(lacked):
+        else:
             yield _Candidate(tuple(n for n in lacked if n not in added), record, -1, len(added))
 
 
@@ -325,6 +357,7 @@ def _planned_effect(plan: Record, record: Record | None, metrics: Metrics) -> Bl
     return BlockEffect(
         plan["task"], plan["model"], plan["delta"], plan["delta_low"], plan["delta_high"], plan["n_items"],
         standing, "" if shown or plan["outcome"] == "not shown" else str(plan["outcome"]),
+        plan["decoding"], plan["condition"], plan["baseline"],
     )  # fmt: skip
 
 
@@ -372,7 +405,8 @@ def _best_prompt(groups: Groups, names: _Names, metrics: Metrics) -> str:
         better = [row for row in against if _standing(row, row["delta"], metrics) == "helps"]
         if better:
             best = max(better, key=lambda row: abs(row["delta"]))
-            words = f"{names.prompt(task, best['condition'])} ({best['condition']})"
+            words = names.prompt(task, best["condition"])
+            words += f" ({best['condition']})" if words != best["condition"] else ""
             wins.setdefault(words, []).append((best["treated"], figure_text(best["treated"])))
     if not pairs:
         return ""
@@ -385,11 +419,13 @@ def _best_prompt(groups: Groups, names: _Names, metrics: Metrics) -> str:
     return f"best prompt on {len(scores)} of {pairs}: {words}"
 
 
-def _nothing_compared(records: Sequence[Record]) -> str:
+def _nothing_compared(records: Sequence[Record], health: RunHealth) -> str:
+    if health.rows and health.error_rows >= health.rows:
+        return "nothing was compared: every call failed"
     reasons = sorted({str(row["caution"]) for row in records if row.get("caution")})
     if reasons:
         return f"no block could be told apart: {reasons[0]}"
-    return "no block could be told apart, since no condition has what another has and more"
+    return "nothing was compared: there is no condition that others could be set against"
 
 
 def _note(groups: Groups, analysis: Analysis) -> str:

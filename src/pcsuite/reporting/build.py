@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 import pcsuite
-from pcsuite._util.files import Put, replace_atomically, replacing
+from pcsuite._util.files import Put, replace_atomically, replacing, sha256_file
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.analyse import Analysis, analyse
@@ -32,12 +32,14 @@ from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.pages.figures.declare import Facts, Figure, draw_figures
 from pcsuite.pages.render import render_page
 from pcsuite.registry import Registry
+from pcsuite.reporting.answer import answer_of
+from pcsuite.reporting.flips import block_flips
 from pcsuite.reporting.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
 from pcsuite.reporting.grid import ExtraSection
 from pcsuite.reporting.latex import latex_tables
 from pcsuite.reporting.markdown import render_markdown
 from pcsuite.reporting.page import ReportPage, build_page
-from pcsuite.reporting.results import result_of
+from pcsuite.reporting.results import LARGEST_LOG, result_of
 from pcsuite.reporting.samples import Items, sample_rows
 
 SPREADSHEET_ROWS = 1_048_575
@@ -259,6 +261,8 @@ def build_report(
             written = [tables.folder / "runs.parquet", *analysis.write(tables.folder, put)]
             figures = figures_of(analysis, folders.plots, put) if plots else []
             samples = sample_rows(tables, logs, items=items)
+            answer = answer_of(analysis)
+            flips = block_flips(tables, (*answer.planned, *answer.blocks), logs, items)
             if as_csv is not None:
                 written.insert(1, as_csv.result())
             else:
@@ -276,6 +280,9 @@ def build_report(
             title=title or f"Report on {logs[0].stem}",
             external=[section for section, _ in external],
             view=shlex.join(["pcsuite", "view", logs[0].stem]),
+            answer=answer,
+            flips=flips,
+            log_hashes=_log_hashes(logs),
         )
         texts = _texts(page, analysis, formats, folders.name)
         texts[RESULT_FILE] = (
@@ -288,6 +295,16 @@ def build_report(
     # Before what changes with every call is added: that is no part of what was asked for.
     cache.store(report)
     return _published(report, folders)
+
+
+def _log_hashes(logs: Sequence[Path]) -> dict[str, str]:
+    """The sha256 of the files of each log, by file name; of logs beyond :data:`LARGEST_LOG` bytes there is none."""
+    hashes: dict[str, str] = {}
+    for log in logs:
+        parts = [segment.path for segment in log_segments(log)]
+        if sum(path.stat().st_size for path in parts) <= LARGEST_LOG:
+            hashes |= {path.name: sha256_file(path) for path in parts}
+    return hashes
 
 
 def figures_of(analysis: Analysis, folder: Path | None = None, put: Put = replacing) -> list[Figure]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from pcsuite.logging.manifest import MergedManifest, differing_settings
 from pcsuite.pages.figures.declare import Figure
 from pcsuite.reporting import sections
 from pcsuite.reporting.answer import Answer, answer_of
+from pcsuite.reporting.flips import BlockFlips
 from pcsuite.reporting.grid import Section
 from pcsuite.reporting.samples import SampleRow
 from pcsuite.reporting.verdicts import (
@@ -57,12 +58,18 @@ class ReportPage:
     compared: Section
     answer: Answer
     """What the first screen says and shows."""
+    flips: Sequence[BlockFlips] = ()
+    """Items that blocks fixed and broke."""
     external: list[Section] = field(default_factory=list)
     """Evidence of other tools, apart from everything the run itself says."""
     headline: str = ""
     """The run in one sentence, by its conditions."""
     view: str = ""
     """The command that looks into the run."""
+    run: str = ""
+    """Its name there."""
+    citation: str = ""
+    """What identifies the run and what was made of it, hashes included."""
     footer: str = ""
     most_alarms: int = MOST_SHOWN_FIRST
 
@@ -80,6 +87,7 @@ class ReportPage:
     def contents(self) -> list[tuple[str, str]]:
         """Links of the contents bar."""
         return [
+            *([("behind", "Answers")] if self.flips else []),
             *(("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")),
             *([("figures", "Figures")] if self.figures else []),
             *(
@@ -90,7 +98,7 @@ class ReportPage:
                 ("tables", "Tables"),
             ),
             *((section.id, section.id.upper()) for section in self.external),
-            *(("rows", "Rows"), ("excluded", "Left out"), ("method", "How to read")),
+            *(("rows", "Rows"), ("excluded", "Left out"), ("cite", "Cite"), ("method", "How to read")),
         ]
 
 
@@ -102,11 +110,15 @@ def build_page(
     title: str,
     external: Sequence[Section] = (),
     view: str = "",
+    answer: Answer | None = None,
+    flips: Sequence[BlockFlips] = (),
+    log_hashes: Mapping[str, str] | None = None,
 ) -> ReportPage:
     """Put the page together: sentences first, then tables, figures and rows to read, then what was left out.
 
     ``external`` are sections of other packages, shown apart from what the run itself says; ``view`` is the command
-    that looks into the run.
+    that looks into the run. ``answer`` is what the first screen says, made here where it is not given; ``flips`` are
+    the answers behind it; ``log_hashes`` are the sha256 of the logs by name, for who cites them.
     """
     health, scores = analysis.health, analysis.scores
     effects = analysis.effects
@@ -159,7 +171,8 @@ def build_page(
         ),
         compared=sections.conditions_section(analysis),
         external=list(external),
-        answer=answer_of(analysis),
+        answer=answer or answer_of(analysis),
+        flips=flips,
         headline=headline(
             effects,
             scores.temperature,
@@ -167,6 +180,8 @@ def build_page(
             list(analysis.tables["registration"].records()),
         ),
         view=view,
+        run=health.loaded.logs[0].removesuffix(".jsonl"),
+        citation=_citation(analysis, log_hashes or {}),
         figures=figures,
         samples=samples,
         excluded=_excluded(analysis),
@@ -206,6 +221,24 @@ def _notices(analysis: Analysis) -> list[str]:
     if planned := planned_lines(list(analysis.tables["registration"].records())):
         notices.append(f"What came of it: {'; '.join(planned)}.")
     return notices + manifest.problems
+
+
+def _citation(analysis: Analysis, log_hashes: Mapping[str, str]) -> str:
+    """Lines that name the run: what was asked of whom and when, by which version, and hashes of what it rests on."""
+    health, scores, plan = analysis.health, analysis.scores, analysis.registered.plan
+    items = ", ".join(f"{task} ({counted(len(names), 'item')})" for task, names in scores.item_names.items())
+    lines = [
+        f"run: {join_words([name.removesuffix('.jsonl') for name in health.loaded.logs])}",
+        f"answers: {health.rows:,} of {join_words(sorted(scores.models))} to {items}, the last {health.last[:16]} UTC",
+        f"software: prompt-control-suite {__version__}",
+        f"configuration (sha256): {', '.join(health.config_hashes) or 'not recorded'}",
+        *(f"{name} (sha256): {digest}" for name, digest in log_hashes.items()),
+    ]
+    if plan is not None and plan.hash:
+        lines.append(
+            f"registration (sha256): {plan.hash}, {plan.registered_utc[:16]} UTC, before the first call"
+        )
+    return "\n".join(lines)
 
 
 def _configurations(hashes: list[str], manifest: MergedManifest) -> str:

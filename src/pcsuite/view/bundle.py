@@ -1,7 +1,7 @@
-"""The pages of a run as files that open from disk: what the server would show, for a bounded sample.
+"""The pages of a run as files that open from disk, or as one file: what the server would show, for a bounded sample.
 
 The pages are asked of the server's own application, from the run's matrix on, and their links are turned into links
-between files. What was not taken along is no link there.
+between files, or between the parts of one. What was not taken along is no link there.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pcsuite._util.changes import changing_files, settle_changes
-from pcsuite._util.files import write_errors
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.loops import run_blocking
 from pcsuite.errors import ConfigError
+from pcsuite.pages.render import render_page
 from pcsuite.view.server import ASSETS, make_app
 from pcsuite.view.viewer import Viewer
 
@@ -27,6 +28,10 @@ HOST = "bundle.invalid"
 JOURNAL = ".bundle.changes"
 MOST_ITEMS = 60
 MOST_BYTES = 4_500_000
+FILE_ITEMS = 400
+FILE_BYTES = 18_000_000
+"""Of a bundle in one file, which is opened and sent as a whole."""
+_MADE_BY = "pcsuite view --bundle"
 _HREF = re.compile(r'href="(/[^"]*)"')
 _SOURCES = "style-src 'self' file:; script-src 'self' file:; img-src 'self' data:"
 _PAGE_POLICY = f"default-src 'none'; {_SOURCES}; base-uri 'none'"
@@ -50,11 +55,7 @@ def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_IT
         for index, address in enumerate(pages)
     }
     written = []
-    now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
-    notice = (
-        f"Run {html.escape(run)} as files, copied {now}; at most {items} items"
-        " can be opened. What is no link was not taken along: pcsuite view has all of it."
-    )
+    notice = _notice(run, items)
     with write_errors(ConfigError, folder), changing_files(folder / JOURNAL) as changes:
         for address, text in pages.items():
             written.append(folder / names[address])
@@ -68,11 +69,45 @@ def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_IT
     return written
 
 
-async def _collect(app: Any, start: str, items: int) -> dict[str, str]:
+def write_bundle_file(viewer: Viewer, run: str, path: Path, *, items: int = FILE_ITEMS) -> Path:
+    """Write the pages of a run into one HTML file that opens from disk, under 20 MB: nothing in it asks for anything.
+
+    It holds ``items`` items at most, and says so. Raises ``ConfigError`` where the run is not there, or something else
+    than a bundle has that name.
+    """
+    if path.exists() and _MADE_BY not in path.read_bytes()[:2000].decode("utf-8", "replace"):
+        raise ConfigError(f"{path}: is there already, and no earlier bundle", hint="name another file")
+    viewer.run(run)
+    app = make_app(viewer, token=None, hosts=frozenset({HOST}))
+    collected = run_blocking(_collect(app, f"/run/{run}", items, FILE_BYTES))
+    names = {address: f"#/{index}" for index, address in enumerate(collected)}
+    notice = _notice(run, items)
+    pages = []
+    for text in collected.values():
+        local = _local(text, names, notice)
+        title = re.search(r"<title>(.*?)</title>", local, re.DOTALL)
+        body = local[local.index(">", local.index("<body")) + 1 : local.rindex("</body>")]
+        pages.append([html.unescape(title[1]) if title else run, body])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_atomically(
+        path, render_page("view/templates/bundle.html.j2", run=run, made_by=_MADE_BY, pages=pages)
+    )
+    return path
+
+
+def _notice(run: str, items: int) -> str:
+    now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
+    return (
+        f"Run {html.escape(run)} as files, copied {now}; at most {items} items"
+        " can be opened. What is no link was not taken along: pcsuite view has all of it."
+    )
+
+
+async def _collect(app: Any, start: str, items: int, most_bytes: int = MOST_BYTES) -> dict[str, str]:
     """Pages by address, the start first, breadth first, until the sample or the size is reached."""
     pages: dict[str, str] = {}
     waiting, queued, sampled, size = deque([start]), {start}, set[str](), 0
-    while waiting and size < MOST_BYTES:
+    while waiting and size < most_bytes:
         address = waiting.popleft()
         name = re.match(r"/run/[^/]+/(?:item|prompt)/([^?]+)", address)
         if name is not None:
@@ -96,7 +131,7 @@ def _is_kept(link: str) -> bool:
     """Whether a page belongs into a bundle: one of a run, not sorted another way, not a later page of its items."""
     parts = urlsplit(link)
     return parts.path.startswith("/run/") and not re.search(
-        r"marks\.|/label\b|sort=-|sort=(score|gain)|page=(?![12]\b)|steps=", link
+        r"marks\.|/label\b|/row/|sort=-|sort=(score|gain)|page=(?![12]\b)|steps=", link
     )
 
 

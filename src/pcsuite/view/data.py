@@ -37,6 +37,7 @@ from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
 from pcsuite.view.runs import RunEntry, RunTotals, cost_of
 from pcsuite.view.slices import SliceScores, related
+from pcsuite.view.where import NUMBERS, TEXTS, Comparison, parse_where
 
 Key = TypeVar("Key", bound=Hashable)
 Rows = TypeVar("Rows")
@@ -352,6 +353,8 @@ class OpenRun:
                     selection.query, selection.task, inside, (selection.task, *selection.fixed.values())
                 )
             )
+        if selection.where:
+            selections.append(self._items_where(selection, inside))
         if selection.label:
             truths = self.truths(selection.task)
             selections.append([item for item, truth in truths.items() if truth == selection.label])
@@ -363,6 +366,65 @@ class OpenRun:
             listed = {item: label for (task, item), label in (marks or {}).items() if task == selection.task}
             selections.append([item for item, label in listed.items() if selection.marked in ("any", label)])
         return selections
+
+    def _items_where(self, selection: Filter, inside: str) -> list[str]:
+        """Items of which the filter's condition is true; remembered until the log grows."""
+        parameters = (selection.task, *selection.fixed.values())
+        axis = AXES[selection.columns]
+
+        def matching(compared: Comparison) -> Collection[str]:
+            column, value = compared.column or selection.base, compared.value
+            if compared.field in NUMBERS:
+                name = {"tokens": "tokens", "answers": "n"}.get(compared.field, "score")
+                sign = compared.sign.replace("!=", "<>")
+                rows = self.query(
+                    f"SELECT item_id FROM cells WHERE {inside} AND {axis} = ? AND {name} {sign} ?",
+                    [*parameters, column, value],
+                )
+                return [item for (item,) in rows]
+            words = str(value).casefold()
+            if compared.field in TEXTS:
+                test = (
+                    f"contains(lower({compared.field}), lower(?))"
+                    if "~" in compared.sign
+                    else f"lower({compared.field}) = lower(?)"
+                )
+                rows = self.query(
+                    f"SELECT DISTINCT item_id FROM runs WHERE kind = 'main' AND {inside} AND {axis} = ? AND {test}",
+                    [*parameters, column, value],
+                )
+                fitting = {item for (item,) in rows}
+            else:
+                texts = {item: item for item in every}
+                if compared.field != "item":
+                    texts = (self.inputs if compared.field == "input" else self.truths)(selection.task)
+                fitting = {
+                    item
+                    for item, text in texts.items()
+                    if (words in text.casefold() if "~" in compared.sign else words == text.casefold())
+                }
+            return every - fitting if compared.sign.startswith("!") else fitting
+
+        def search() -> list[str]:
+            condition = parse_where(selection.where, self.values[selection.task][selection.columns])
+            return sorted(condition.items(every, matching))
+
+        every = {
+            item for (item,) in self.query(f"SELECT DISTINCT item_id FROM cells WHERE {inside}", parameters)
+        }
+        key = (selection.where, (*parameters, selection.columns, selection.base))
+        return self._remembered(self._cached_searches, key, search)
+
+    def texts(self, selection: Filter, items: Sequence[str]) -> dict[tuple[str, str], str]:
+        """The first answer to some items under each column, by item and column, inside a filter's cells."""
+        axis = AXES[selection.columns]
+        inside = " AND ".join(["task_id = ?", *(f"{AXES[name]} = ?" for name in selection.fixed)])
+        rows = self.query(
+            f"SELECT item_id, {axis}, arg_min(coalesce(nullif(errors, ''), text), seed) FROM runs WHERE kind = 'main'"
+            f" AND {inside} AND item_id IN (SELECT unnest(?)) GROUP BY item_id, {axis}",
+            [selection.task, *selection.fixed.values(), list(items)],
+        )
+        return {(item, name): text or "" for item, name, text in rows}
 
     def _items_containing(self, query: str, task: str, inside: str, parameters: tuple[str, ...]) -> list[str]:
         """Items whose input, or an answer inside the filter, has a text in it.

@@ -11,6 +11,7 @@ from pcsuite._util.text import shorten
 from pcsuite.config.spellings import regime_id
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.view.marks import LABELS
+from pcsuite.view.where import parse_where
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -47,6 +48,8 @@ class Filter:
     tokens_to: int | None = None
     """Length of the prompt that the items have under ``base``, in tokens."""
     marked: str = ""
+    where: str = ""
+    """A condition in the language of :mod:`pcsuite.view.where`."""
     sort: str = "item"
     """``item``, ``score:COLUMN`` or ``gain:COLUMN``; a leading ``-`` turns it round."""
 
@@ -54,7 +57,7 @@ class Filter:
     def is_slice(self) -> bool:
         """Whether items are left out."""
         limits = (self.tokens_from, self.tokens_to)
-        named = (self.only, self.query, self.label, self.group, self.marked)
+        named = (self.only, self.query, self.label, self.group, self.marked, self.where)
         return any(named) or any(limit is not None for limit in limits)
 
 
@@ -92,9 +95,12 @@ def filter_of(run: OpenRun, query: Mapping[str, str]) -> Filter:
     marked = query.get("marked", "")
     if marked:
         _one_of("marked", marked, ("any", *LABELS))
+    where = query.get("where", "").strip()
+    if where:
+        parse_where(where, values[columns])
     return Filter(
         task, columns, fixed, base, only, query.get("q", ""), query.get("label", ""), query.get("group", ""),
-        whole_number(query, "tokens_from"), whole_number(query, "tokens_to"), marked, sort,
+        whole_number(query, "tokens_from"), whole_number(query, "tokens_to"), marked, where, sort,
     )  # fmt: skip
 
 
@@ -124,7 +130,7 @@ def filter_like(run: OpenRun, selection: Filter) -> Filter:
         if value not in values[axis] and len(values[axis]) > 1:
             raise ConfigError(f"run '{run.name}' has no {axis} '{value}'")
         fixed[axis] = value if value in values[axis] else values[axis][0]
-    left_out: dict[str, Any] = {"only": "", "query": "", "label": "", "group": "", "marked": ""}
+    left_out: dict[str, Any] = {"only": "", "query": "", "label": "", "group": "", "marked": "", "where": ""}
     return replace(selection, fixed=fixed, tokens_from=None, tokens_to=None, **left_out)
 
 
@@ -147,7 +153,7 @@ def named_item(segment: str) -> str:
 
 def state_of(selection: Filter) -> dict[str, str]:
     """The parameters of an address that say what a filter does."""
-    names = ("task", "columns", "base", "only", "query", "label", "group", "marked", "sort")
+    names = ("task", "columns", "base", "only", "query", "label", "group", "marked", "where", "sort")
     limits = {"tokens_from": selection.tokens_from, "tokens_to": selection.tokens_to}
     return {
         **{"q" if name == "query" else name: getattr(selection, name) for name in names},

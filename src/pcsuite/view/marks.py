@@ -28,6 +28,41 @@ class Mark:
     made_utc: str
 
 
+RATINGS = ("good", "mixed", "bad")
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """What a person thinks of one answer, by the id of its row."""
+
+    run_id: str
+    rating: str
+    made_utc: str
+
+
+class Ratings:
+    """The ratings of a run's answers: ``<run>.ratings.ndjson``, append-only, the newest of an answer counts."""
+
+    def __init__(self, log: Path) -> None:
+        self.path = Beside.RATINGS.of(log)
+        self._notes: NoteFile[str, Rating] = NoteFile(self.path, Rating)
+
+    def read(self) -> dict[str, Rating]:
+        """The newest rating of each answer that has one."""
+        return self._notes.newest(lambda rating: rating.run_id, lambda rating: rating.rating)
+
+    def add(self, run_id: str, rating: str) -> None:
+        """Note what is thought of an answer, on the disk before this returns; an empty rating takes it away.
+
+        Raises :class:`ConfigError` for a word that is none of :data:`RATINGS`, :class:`LogError` where the file cannot
+        be written.
+        """
+        if rating and rating not in RATINGS:
+            raise ConfigError(f"'{rating}' is no rating", hint=f"choose from: {', '.join(RATINGS)}")
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self._notes.append(asdict(Rating(run_id, rating, now)))
+
+
 class Marks:
     """The marks of one run."""
 

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pcsuite.ablation.arms import FULL
 from pcsuite.analysis.judging import judges_of
 from pcsuite.analysis.pairings import CONTROL, PAIRS, contrasts_of
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.pages.palette import SYMBOLS, block_tint
-from pcsuite.pages.words import CLIP
+from pcsuite.pages.words import CLIP, marked_lines
+from pcsuite.reporting.flips import EACH, Flip, cut_text
+from pcsuite.reporting.samples import expected_text
 from pcsuite.view.data import OpenRun
 from pcsuite.view.eval_pages import eval_page, evals_page
 from pcsuite.view.figures import MOST_CONDITIONS, head_to_head_figures, view_figures
@@ -33,13 +36,12 @@ from pcsuite.view.filters import (
     whole_number,
 )
 from pcsuite.view.labelling import ambiguous_page, label_page
-from pcsuite.view.marks import LABELS, Mark, Marks
+from pcsuite.view.marks import LABELS, RATINGS, Mark, Marks, Ratings
 from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
 from pcsuite.view.slices import (
     LONGEST_DIFF,
     SliceScores,
     contrast_effects,
-    marked_lines,
     prompt_blocks,
     read_part,
     scatter_points,
@@ -137,6 +139,10 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
         "planned": planned_rows(run.manifest),
         "truths": run.truths(selection.task),
         "inputs": run.inputs(selection.task, [item for item, _ in rows]),
+        "every_column": list(values),
+        "texts": run.texts(selection, [item for item, _ in rows])
+        if request.query_params.get("cells") == "answers"
+        else {},
     }
 
 
@@ -248,6 +254,7 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     item = run.item(selection.task, name)
     before, after = run.neighbours(selection, name, labels)
     key = AXES[selection.columns]
+    rated = Ratings(run.log).read()
     return "item.html.j2", {
         **_run_context(run, selection),
         "item": name,
@@ -272,6 +279,8 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         "said": {run_id: list(row.get("judge") or []) for run_id, row in logged.items()} if judged else {},
         "mark": marks.get((selection.task, name)),
         "mark_labels": LABELS,
+        "ratings": {row["run_id"]: rated[row["run_id"]].rating for row in shown if row["run_id"] in rated},
+        "rating_words": RATINGS,
         "before": before,
         "after": after,
         "clip": CLIP,
@@ -431,6 +440,9 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
     if block:
         _known_name(request, "block", full["operators"], block)
     flips = result["flips"].get(block, {"with": [], "without": []}) if block else None
+    examples = {
+        side: _flip_answers(run, selection, block, names[:EACH]) for side, names in (flips or {}).items()
+    }
     return "ablation.html.j2", {
         **_run_context(run, selection),
         "result": result,
@@ -442,7 +454,27 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
         "reach": min(1.0, reach),
         "block": block,
         "flips": flips,
+        "examples": examples,
     }
+
+
+def _flip_answers(run: OpenRun, selection: Filter, block: str, items: Sequence[str]) -> list[Flip]:
+    """Items with the answers of the full prompt and of the one without a block."""
+    flips = []
+    for name in items:
+        rows = {row["condition_id"]: row for row in reversed(run.answers(selection.task, name))}
+        pair = [rows.get(arm) for arm in (FULL, f"-{block}")]
+        scored = [
+            (row["metrics"]["task_score"], cut_text(row["text"] or ""))
+            for row in pair
+            if row is not None and "task_score" in row["metrics"]
+        ]
+        if len(scored) == 2:
+            item = run.item(selection.task, name)
+            flips.append(
+                Flip(name, None if item is None else cut_text(expected_text(item)), *scored[0], *scored[1])
+            )
+    return flips
 
 
 def comparison_page(viewer: Viewer, request: Request) -> Page:
@@ -571,7 +603,15 @@ def _run_context(run: OpenRun, selection: Filter) -> dict[str, Any]:
         "tasks": list(run.values),
         "regimes": _regimes(run),
         "plain": replace(
-            selection, only="", query="", label="", group="", marked="", tokens_from=None, tokens_to=None
+            selection,
+            only="",
+            query="",
+            label="",
+            group="",
+            marked="",
+            where="",
+            tokens_from=None,
+            tokens_to=None,
         ),
     }
 
@@ -582,6 +622,8 @@ def form_target(viewer: Viewer, request: Request) -> str | None:
     A form says in ``of`` what it was made for. ``None`` where the request comes from no form.
     """
     query = dict(request.query_params)
+    if "show" in query:  # ticked one by one
+        query["show"] = ",".join(filter(None, request.query_params.getlist("show")))
     made_for = query.pop("of", None)
     if made_for is None:
         return None
@@ -594,6 +636,7 @@ def form_target(viewer: Viewer, request: Request) -> str | None:
         for parameter in (
             "base",
             "only",
+            "where",
             "sort",
             "show",
             "label",

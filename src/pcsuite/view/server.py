@@ -8,6 +8,7 @@ script.
 from __future__ import annotations
 
 import hmac
+import json
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,7 +29,7 @@ from pcsuite.errors import ConfigError, PcsuiteError
 from pcsuite.pages.render import render_page, script, stylesheet
 from pcsuite.view.filters import address, path_of, state_of
 from pcsuite.view.labelling import add_label
-from pcsuite.view.marks import Marks
+from pcsuite.view.marks import Marks, Ratings
 from pcsuite.view.pages import PAGES, Page, form_target
 from pcsuite.view.runs import planned_rows, refreshed
 from pcsuite.view.viewer import StillReading, Viewer
@@ -101,6 +102,8 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
             Route(f"/run/{{run}}/{page}", partial(keep_label, viewer, page), methods=["POST"])
             for page in ("label", "ambiguous")
         ),
+        Route("/run/{run}/rate", partial(add_rating, viewer), methods=["POST"]),
+        Route("/run/{run}/row/{row}.json", partial(logged_row, viewer)),
         Route("/run/{run}/marks.{kind}", partial(export_marks, viewer)),
         Route("/run/{run}/live.json", partial(live_state, viewer)),
         Route("/static/{name}", static_file),
@@ -150,6 +153,33 @@ async def add_mark(viewer: Viewer, request: Request) -> Response:
     await run_in_threadpool(write)
     back = text["back"] if text["back"].startswith("/") and not text["back"].startswith("//") else "/"
     return RedirectResponse(back, status_code=303)
+
+
+async def add_rating(viewer: Viewer, request: Request) -> Response:
+    """Note what is thought of an answer, and lead back to it."""
+    text = await _form(request, "row", "rating", "back")
+
+    def write() -> None:
+        run = viewer.run(request.path_params["run"])
+        if not run.query("SELECT 1 FROM runs WHERE run_id = ? LIMIT 1", [text["row"]]):
+            raise ConfigError(f"the run has no answer '{shorten(text['row'], 80)}'")
+        Ratings(run.log).add(text["row"], text["rating"])
+
+    await run_in_threadpool(write)
+    back = text["back"] if text["back"].startswith("/") and not text["back"].startswith("//") else "/"
+    return RedirectResponse(back, status_code=303)
+
+
+def logged_row(viewer: Viewer, request: Request) -> Response:
+    """A row as the log has it, as JSON; the log is read through for it."""
+    run, row = viewer.run(request.path_params["run"]), request.path_params["row"]
+    logged = run.logged([row]).get(row)
+    if logged is None:
+        raise ConfigError(f"the log has no row '{shorten(row, 80)}'")
+    return PlainTextResponse(
+        json.dumps(logged, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace"),
+        media_type="application/json",
+    )
 
 
 def export_marks(viewer: Viewer, request: Request) -> Response:

@@ -371,7 +371,7 @@ def lines_in(prompt: str, other: str) -> set[int]:
     A line that stands more often in the prompt than in the other is the other's where its neighbours are as well: an
     example may begin with the same word as the input that follows it.
 
-    >>> lines_in("Example\nInput:\na\nInput:\nb", "Input:\nb")
+    >>> lines_in("Example\\nInput:\\na\\nInput:\\nb", "Input:\\nb")
     {3, 4}
     """
     mine, theirs = ([line.strip() for line in text.splitlines()] for text in (prompt, other))
@@ -381,23 +381,6 @@ def lines_in(prompt: str, other: str) -> set[int]:
     # One that was only moved stands there too.
     moved = {index for index, line in enumerate(mine) if line in theirs and not enough[line]}
     return beside | moved
-
-
-def marked_lines(text: str, other: str) -> list[tuple[bool, str]]:
-    """A piece of a prompt in parts, each with whether its lines stand nowhere in another prompt; blank lines follow.
-
-    >>> marked_lines("a\n\nb\nc", "b")
-    [(True, 'a\n\n'), (False, 'b\n'), (True, 'c')]
-    """
-    lines = Counter(line.strip() for line in other.splitlines())
-    parts: list[tuple[bool, str]] = []
-    for line in text.splitlines(keepends=True):
-        alone = not lines[line.strip()] if line.strip() else bool(parts) and parts[-1][0]
-        if parts and parts[-1][0] == alone:
-            parts[-1] = (alone, parts[-1][1] + line)
-        else:
-            parts.append((alone, line))
-    return parts
 
 
 def _brought_by(

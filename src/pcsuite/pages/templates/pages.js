@@ -1,6 +1,19 @@
 "use strict";
 // The one script of all pages. Each part looks for what it works on and does nothing where that is not there.
 
+{ // A bundle in one file: the page that the address names is put into the document before anything looks for its parts.
+  // Another address is another page: loading anew binds everything to it.
+  const held = document.getElementById("bundled-pages");
+  if (held) {
+    const numberOf = () => Number(/^#\/(\d+)$/.exec(location.hash)?.[1] ?? 0);
+    const pages = JSON.parse(held.textContent), shown = numberOf();
+    const [title, body] = pages[shown] ?? pages[0];
+    document.title = title;
+    document.body.append(...new DOMParser().parseFromString(body, "text/html").body.childNodes);
+    addEventListener("hashchange", () => { if (/^(#\/|$)/.test(location.hash) && numberOf() !== shown) location.reload(); });
+  }
+}
+
 { // Light and dark: what was chosen last counts on every page. A file may be opened where nothing can be stored.
   const root = document.documentElement, toggle = document.getElementById("theme");
   try { root.dataset.theme = localStorage.getItem("pcsuite-theme") ?? ""; } catch { /* not stored */ }
@@ -105,6 +118,45 @@ const sortButton = (head, sort) => {
     sort(sign);
   });
 };
+
+// Figures as files: the drawing with the colours of the page written into it, on the page's paper.
+const bindSaving = (part) => {
+  for (const group of part.querySelectorAll(".save")) {
+    group.hidden = false;
+    for (const button of group.querySelectorAll("[data-save]")) {
+      button.addEventListener("click", () => {
+        const drawn = button.closest("figure").querySelector("svg"), copy = drawn.cloneNode(true);
+        const styles = getComputedStyle(document.documentElement), ink = getComputedStyle(drawn).color;
+        const [, , width, height] = copy.getAttribute("viewBox").split(/\s+/).map(Number);
+        copy.setAttribute("width", width);
+        copy.setAttribute("height", height);
+        copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+        const text = new XMLSerializer().serializeToString(copy)
+          .replace(/var\((--[\w-]+)\)/g, (_, name) => styles.getPropertyValue(name).trim())
+          .replaceAll("currentColor", ink)
+          .replace(/(<svg[^>]*>)/, `$1<rect width="100%" height="100%" fill="${styles.getPropertyValue("--card").trim()}"/>`);
+        const save = (blob) => {
+          const link = document.createElement("a");
+          link.href = URL.createObjectURL(blob);
+          link.download = `${button.dataset.name}.${button.dataset.save}`;
+          link.click();
+          setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+        };
+        if (button.dataset.save === "svg") { save(new Blob([text], { type: "image/svg+xml" })); return; }
+        const image = new Image();
+        image.onload = () => {
+          const canvas = document.createElement("canvas");
+          canvas.width = 2 * width;
+          canvas.height = 2 * height;
+          canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+          canvas.toBlob(save, "image/png");
+        };
+        image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+      });
+    }
+  }
+};
+bindSaving(document);
 
 { // Sorting of tables that stand in the page: by the cell's data-value, else by its text.
   const valueOf = (cell) => {
@@ -216,6 +268,7 @@ const sortButton = (head, sort) => {
       const parent = held.parentElement;
       held.replaceWith(held.content);
       parent.querySelectorAll(".filters[data-for]").forEach(bindFilters);
+      bindSaving(parent);
     }
     for (const box of part.querySelectorAll(".data-table")) {
       if (!box.closest("details:not([open])")) build(box);
