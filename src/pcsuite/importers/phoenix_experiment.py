@@ -17,11 +17,11 @@ from pcsuite.importers.values import (
     as_mapping,
     as_number,
     as_text,
+    counted_tokens,
     read_records,
     scalar_texts,
     unread_remark,
 )
-from pcsuite.logging.row import UsageRecord
 
 _RUN_KEYS = frozenset({
     "example_id", "repetition_number", "input", "reference_output", "output", "error", "latency_ms", "start_time",
@@ -82,8 +82,6 @@ def _sample(run: Mapping[str, Any]) -> ImportedSample:
         if annotation.get("error"):
             problems.append(f"{name}: {annotation['error']}")
     output, repetition = run.get("output"), run.get("repetition_number")
-    prompt, completion = run.get("prompt_token_count"), run.get("completion_token_count")
-    counted = isinstance(prompt, int) and isinstance(completion, int)
     return ImportedSample(
         item_id=str(run["example_id"]),
         epoch=repetition if isinstance(repetition, int) and repetition > 0 else 1,
@@ -95,7 +93,7 @@ def _sample(run: Mapping[str, Any]) -> ImportedSample:
         answer=None if output is None else as_text(output),
         scores=scores,
         latency_ms=as_number(run.get("latency_ms")),
-        usage=UsageRecord(prompt, completion, prompt + completion) if counted else None,  # type: ignore[operator,arg-type]
+        usage=counted_tokens(run.get("prompt_token_count"), run.get("completion_token_count")),
         error=as_text(run["error"]) if run.get("error") else None,
         unscored="; ".join(problems) or "no annotation of that name has a score",
         attributes=scalar_texts({**as_mapping(run.get("metadata")), **as_mapping(run.get("input"))}),

@@ -22,13 +22,13 @@ from pcsuite.importers.values import (
     as_mapping,
     as_number,
     as_text,
+    counted_tokens,
     decode_json,
     read_document,
     scalar_texts,
     short_name,
     unread_remark,
 )
-from pcsuite.logging.row import UsageRecord
 
 PASS, SCORE = "pass", "score"
 _FAILED_CALL = 2
@@ -246,8 +246,8 @@ def _sample(result: Mapping[str, Any], name: str, epoch: int) -> ImportedSample:
     }
     output = response.get("output")
     tokens = as_mapping(response.get("tokenUsage")) or as_mapping(result.get("tokenUsage"))
-    prompt, completion = tokens.get("prompt"), tokens.get("completion")
-    counted = isinstance(prompt, int) and isinstance(completion, int) and not tokens.get("cached")
+    # A cached answer cost no tokens, and its numbers are those of another call.
+    fresh = not tokens.get("cached") and tokens.get("total") != 0
     return ImportedSample(
         item_id=name,
         epoch=epoch,
@@ -258,9 +258,7 @@ def _sample(result: Mapping[str, Any], name: str, epoch: int) -> ImportedSample:
         scores={} if failed else scores,
         finish_reason=str(response.get("finishReason") or "unknown"),
         latency_ms=as_number(result.get("latencyMs")),
-        usage=UsageRecord(prompt, completion, prompt + completion)
-        if counted and prompt + completion
-        else None,
+        usage=counted_tokens(tokens.get("prompt"), tokens.get("completion")) if fresh else None,
         cost_usd=as_number(result.get("cost")),
         error=as_text(result.get("error") or "error without a message") if failed else None,
         attributes=scalar_texts(
