@@ -207,7 +207,7 @@ def test_two_results_files_of_promptfoo_give_a_verdict_with_one_command(tmp_path
     files = [str(PROMPTFOO / name) for name in ("base.json", "new.json")]
     assert main(["compare", *files, "--margin", "0.05", "--fail-on-regression"]) == 0
     text = capsys.readouterr().out
-    assert "The pass went from 0.71 to 1.00: +0.29 [0.04, 0.50] on 21 (1 missing) items" in text
+    assert "The pass went from 0.71 to 1.00: +0.29 [0.04, 0.50] on 21 items (1 missing)" in text
     assert "By its scores new is no worse than base (margin 0.05); 1 score is missing." in text
     assert "What this gate can find (21 items, margin 0.05):" in text
     assert "Fixed: 6 items" in text

@@ -626,7 +626,8 @@ def read_foreign(
     ``arm``, ``score``, ``repeat`` of tables, ``metric`` (which measure is the score), ``also`` (further ones that are
     compared, or ``"all"``), ``range`` (the least and largest score), ``match_by`` (``"content"``: items by what they
     ask), ``condition``, ``condition_from`` and ``model``. ``cluster`` are columns, variables or metadata that say which
-    items are related. Raises ``DataError`` for what cannot be read and ``ConfigError`` for what is not clear.
+    items are related, and ``task`` is what the task of a source with one is called. Raises ``DataError`` for what
+    cannot be read and ``ConfigError`` for what is not clear.
 
         read_foreign("results.json").effects()
         read_foreign(frame, item="id", arm="prompt", score="correct").effects(baseline="v1")
