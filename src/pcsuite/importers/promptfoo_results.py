@@ -17,7 +17,7 @@ from pcsuite._util.append import read_lines
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
-from pcsuite.importers.shapes import FileShape
+from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
     as_number,
@@ -56,10 +56,7 @@ class PromptfooFormat:
 
     def find(self, path: Path) -> list[Path]:
         """The file itself, or the JSON files of a folder that are results."""
-        if not path.is_dir():
-            return [path]
-        files = [*path.glob("*.json"), *path.glob("*.jsonl")]
-        return sorted(file for file in files if file.stat().st_size and self.recognises(FileShape.of(file)))
+        return matching_files(path, self.recognises)
 
     def open(self, path: Path, options: ReadOptions) -> Sequence[SampleList]:
         """An evaluation for each prompt under each provider."""
