@@ -236,6 +236,11 @@ def test_plain_tables_are_compared(tmp_path, capsys):
     assert "Worse: correct of imported on table" in capsys.readouterr().out
 
 
+def test_words_about_files_of_other_tools_are_not_swallowed_by_runs_of_ours(log, capsys):
+    assert main(["compare", str(log), str(log), "--metric", "tone"]) == 2
+    assert "metric: these are runs of ours" in capsys.readouterr().err
+
+
 def test_one_file_alone_and_unknown_files_are_told_in_one_line(tmp_path, capsys):
     assert main(["compare", str(PROMPTFOO / "base.json")]) == 2
     assert "--arms A B" in capsys.readouterr().err

@@ -563,6 +563,7 @@ def compare(
     later = side_of(second, output_dir, reading, cluster=columns, name="second", beside=first)
     if isinstance(later, Baseline):
         raise ConfigError("a baseline goes first", hint="pcsuite compare BASELINE.json RUN")
+    check_reading(reading, (first, later))
     if missing is None and later.suite is not None:
         missing = later.suite.profile.missing
     elif missing is None:
@@ -668,6 +669,15 @@ def side_of(
     if isinstance(beside, Run) and beside.keep is not None and len(beside.manifest.tasks) == 1:
         task = next(iter(beside.manifest.tasks))
     return read_foreign(source, cluster=cluster, name=name, task=task, **reading)
+
+
+def check_reading(reading: Mapping[str, Any], sides: Sequence[Run | Baseline]) -> None:
+    """Refuse words about files of other tools, or misspelled ones, where neither side is read by them."""
+    if reading and not any(isinstance(side, Run) and side.keep is not None for side in sides):
+        words = ", ".join(reading)
+        raise ConfigError(
+            f"{words}: these are runs of ours, and that goes with files of other tools and tables"
+        )
 
 
 def effects(

@@ -194,7 +194,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``, or where planned
     items without a score could hide that. Runs that were to ask different items are an ``AnalysisError``.
     """
-    from pcsuite.api.runs import Run, changed_answers, compare, side_of
+    from pcsuite.api.runs import Run, changed_answers, check_reading, compare, side_of
     from pcsuite.reporting.gates import gate_line
     from pcsuite.reporting.junit import comparison_junit
     from pcsuite.reporting.markdown import (
@@ -215,6 +215,7 @@ def execute_compare(args: argparse.Namespace) -> int:
         second = side_of(args.second, args.output_dir, reading, cluster=columns, name="second", beside=before)
     if not isinstance(second, Run):
         raise ConfigError("a baseline goes first", hint="pcsuite compare BASELINE.json RUN")
+    check_reading(reading, (before, second))
     first = before if isinstance(before, Run) else None
     comparison = compare(
         before,
