@@ -58,7 +58,11 @@ ABLATION_BASE = {
 }
 """What a whole ablation of 680 rows passed before it was prepared once, run once and judged once."""
 # Children of other interpreters; they may not import the suite, so their names are reached by running the file.
-SCRIPTS = {"engines/adapters/_llamacpp_worker.py", "integrations/promptbench/worker.py"}
+SCRIPTS = {
+    "engines/adapters/_llamacpp_worker.py",
+    "integrations/inspect_hooks.py",
+    "integrations/promptbench/worker.py",
+}
 
 
 class Definition(NamedTuple):

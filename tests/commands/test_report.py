@@ -213,7 +213,7 @@ def test_two_results_files_of_promptfoo_give_a_verdict_with_one_command(tmp_path
     files = [str(PROMPTFOO / name) for name in ("base.json", "new.json")]
     assert main(["compare", *files, "--margin", "0.05", "--fail-on-regression"]) == 0
     text = capsys.readouterr().out
-    assert "The pass went from 0.71 to 1.00: +0.29 [0.04, 0.50] on 21 (1 missing) items" in text
+    assert "The pass went from 0.71 to 1.00: +0.29 [0.04, 0.50] on 21 items (1 missing)" in text
     assert "By its scores new is no worse than base (margin 0.05); 1 score is missing." in text
     assert "What this gate can find (21 items, margin 0.05):" in text
     assert "fixed: 6 items" in text
@@ -240,6 +240,11 @@ def test_plain_tables_are_compared(tmp_path, capsys):
     table = ["--from", "table", "--item", "question", "--score", "correct"]
     assert main(["compare", *files, *table, "--fail-on-regression"]) == 1
     assert "Worse: correct of imported on table" in capsys.readouterr().out
+
+
+def test_words_about_files_of_other_tools_are_not_swallowed_by_runs_of_ours(log, capsys):
+    assert main(["compare", str(log), str(log), "--metric", "tone"]) == 2
+    assert "metric: these are runs of ours" in capsys.readouterr().err
 
 
 def test_one_file_alone_and_unknown_files_are_told_in_one_line(tmp_path, capsys):

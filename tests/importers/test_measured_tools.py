@@ -1,11 +1,13 @@
 """deepeval, mlflow and phoenix: files that the tools wrote, and the figures that they reported."""
 
 import json
+import math
+import random
 
 import pytest
 
 from pcsuite.errors import ConfigError, DataError
-from pcsuite.importers.base import FORMATS, ReadOptions, detect_format
+from pcsuite.importers.base import FORMATS, ReadOptions, detect_format, open_log
 from pcsuite.importers.import_run import ImportOptions, import_logs
 from pcsuite.logging.log import RunPaths
 from support.import_logs import FIXTURES
@@ -112,3 +114,47 @@ def test_unknown_fields_are_named(tmp_path):
     assert log.header.remarks == (
         "fields that this reader does not know, and leaves out: 'mood', 'testCases.weather'",
     )
+
+
+def places(value, path=()):
+    """Every place in a JSON value, of lists the first three."""
+    inner = (
+        value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
+    )
+    for key, part in inner:
+        yield (*path, key)
+        yield from places(part, (*path, key))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        ("promptfoo", "promptfoo/several.json"),
+        ("deepeval", "deepeval/new.json"),
+        ("phoenix", "phoenix/new.json"),
+        ("mlflow", "mlflow/new_eval_results_table.json"),
+    ],
+)
+def test_a_value_of_another_kind_is_told_in_one_line_or_does_no_harm(tmp_path, tool, name):
+    draws = random.Random(name)
+    text = (FIXTURES / name).read_text()
+    everywhere, told = list(places(json.loads(text))), []
+    for _ in range(60):
+        document = json.loads(text)
+        *above, last = draws.choice(everywhere)
+        place = document
+        for key in above:
+            place = place[key]
+        place[last] = draws.choice([None, 3, "x", [], {}, True, [1], {"a": 1}])
+        path = tmp_path / "changed.json"
+        path.write_text(json.dumps(document))
+        try:
+            logs = open_log(tool, path, ReadOptions(item="question"))
+        except (DataError, ConfigError) as error:
+            told.append(str(error))
+            continue
+        for log in logs:
+            for sample in log.samples(log.header.measures[0]):
+                assert all(score is None or math.isfinite(score) for score in sample.scores.values())
+    assert not any("\n" in line for line in told)

@@ -268,7 +268,8 @@ def compare_runs(
     common = [name for name in first_keys if name in second_keys]
     if not common:
         raise AnalysisError(
-            "the runs have no cell in common", hint="compare runs of the same tasks, conditions and regimes"
+            "the runs have no cell in common",
+            hint="compare runs of the same tasks, conditions and regimes, or name two conditions with --arms",
         )
     cells = [(first.cells[first_keys[name]], second.cells[second_keys[name]]) for name in common]
     records: list[dict[str, Any]] = []

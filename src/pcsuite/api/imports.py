@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def import_in_passing(
 
     The words are those of :func:`pcsuite.api.runs.read_foreign`, which says what they mean.
     """
-    options = _options(reading, cluster, task)
+    options = _options(reading, cluster)
     opened: list[tuple[Path, SourceLog, str]] = []
     try:
         if isinstance(source, (str, Path)):
@@ -62,6 +62,8 @@ def import_in_passing(
             logs = tabled_evaluations(frame_rows(source), options, name=label, where=label)
             opened += [(Path(label), log, "table") for log in logs]
         paths = RunPaths.of(scratch.path / "outputs", re.sub(r"[^\w.-]+", "_", label).strip("._") or "run")
+        if len({log.header.task for _, log, _ in opened}) == 1:
+            options = replace(options, task=task)
         for outcome in write_evaluations(opened, paths, options):
             if outcome.open_range:
                 raise ConfigError(f"{outcome.path}: {outcome.open_range}")
@@ -71,7 +73,7 @@ def import_in_passing(
     return paths.log
 
 
-def _options(reading: Mapping[str, Any], cluster: Sequence[str] | str, task: str | None) -> ImportOptions:
+def _options(reading: Mapping[str, Any], cluster: Sequence[str] | str) -> ImportOptions:
     """The options of an import from a caller's words."""
     known = {field.name for field in fields(ImportOptions)} - {"replace", "first_seed", "cluster", "task"}
     settings: dict[str, Any] = {}
@@ -88,7 +90,7 @@ def _options(reading: Mapping[str, Any], cluster: Sequence[str] | str, task: str
             settings[key] = value
     # Columns of a table are named because they count.
     settings["also"] = [*settings.get("also", ()), *settings.get("scores", ())[1:]]
-    return ImportOptions(**settings, cluster=column_names(cluster), task=task)
+    return ImportOptions(**settings, cluster=column_names(cluster))
 
 
 def frame_rows(frame: Any) -> list[Row]:

@@ -652,6 +652,7 @@ def compare(
     later = side_of(second, output_dir, reading, cluster=columns, name="second", beside=first)
     if isinstance(later, Baseline):
         raise ConfigError("a baseline goes first", hint="pcsuite compare BASELINE.json RUN")
+    check_reading(reading, (first, later))
     if missing is None and later.suite is not None:
         missing = later.suite.profile.missing
     elif missing is None:
@@ -736,7 +737,8 @@ def read_foreign(
     ``arm``, ``score``, ``repeat`` of tables, ``metric`` (which measure is the score), ``also`` (further ones that are
     compared, or ``"all"``), ``range`` (the least and largest score), ``match_by`` (``"content"``: items by what they
     ask), ``condition``, ``condition_from`` and ``model``. ``cluster`` are columns, variables or metadata that say which
-    items are related. Raises ``DataError`` for what cannot be read and ``ConfigError`` for what is not clear.
+    items are related, and ``task`` is what the task of a source with one is called. Raises ``DataError`` for what
+    cannot be read and ``ConfigError`` for what is not clear.
 
         read_foreign("results.json").effects()
         read_foreign(frame, item="id", arm="prompt", score="correct").effects(baseline="v1")
@@ -777,6 +779,15 @@ def side_of(
     if isinstance(beside, Run) and beside.keep is not None and len(beside.manifest.tasks) == 1:
         task = next(iter(beside.manifest.tasks))
     return read_foreign(source, cluster=cluster, name=name, task=task, **reading)
+
+
+def check_reading(reading: Mapping[str, Any], sides: Sequence[Run | Baseline]) -> None:
+    """Refuse words about files of other tools, or misspelled ones, where neither side is read by them."""
+    if reading and not any(isinstance(side, Run) and side.keep is not None for side in sides):
+        words = ", ".join(reading)
+        raise ConfigError(
+            f"{words}: these are runs of ours, and that goes with files of other tools and tables"
+        )
 
 
 def effects(

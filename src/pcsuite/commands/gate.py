@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pcsuite.commands import options
 from pcsuite.commands.options import Group, flag
@@ -34,8 +35,8 @@ def configure_gate(parser: argparse.ArgumentParser) -> None:
     plan = actions.add_parser("plan", help="what a gate can find")
     about = "a run, or two: names, logs, a baseline, or files of other tools"
     plan.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=about)
-    number = {"type": int, "metavar": "N"}
-    share = {"type": float, "metavar": "X"}
+    number: dict[str, Any] = {"type": int, "metavar": "N"}
+    share: dict[str, Any] = {"type": float, "metavar": "X"}
     design = [
         flag("--items", "items that the gate asks (default: those of the run)", **number),
         flag("--repeats", "answers to each item (default: as many as the run has, else 1)", **number),
@@ -146,7 +147,7 @@ def _gates_of_repeats(run: Run, margin: float) -> list[Gate]:
     return gates
 
 
-def _smallest(gates: list[Gate] | tuple[Gate, ...]) -> Gate:
+def _smallest(gates: Sequence[Gate]) -> Gate:
     if not gates:
         raise AnalysisError(
             "nothing is known of how its scores vary", hint="name two runs, or state --items and --accuracy"

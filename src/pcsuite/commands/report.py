@@ -196,7 +196,19 @@ def execute_compare(args: argparse.Namespace) -> int:
     Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``, or where planned
     items without a score could hide that. Runs that were to ask different items are an ``AnalysisError``.
     """
+<<<<<<< HEAD
     from pcsuite.api.runs import Run, compare, side_of
+=======
+    from pcsuite.api.runs import Run, changed_answers, check_reading, compare, side_of
+    from pcsuite.reporting.gates import gate_line
+    from pcsuite.reporting.junit import comparison_junit
+    from pcsuite.reporting.markdown import (
+        changes_text,
+        comparison_github,
+        comparison_markdown,
+        comparison_text,
+    )
+>>>>>>> imports
 
     options.check_named(args.cluster, "--cluster")
     options.check_named(args.conditions, "--conditions")
@@ -210,6 +222,7 @@ def execute_compare(args: argparse.Namespace) -> int:
         second = side_of(args.second, args.output_dir, reading, cluster=columns, name="second", beside=before)
     if not isinstance(second, Run):
         raise ConfigError("a baseline goes first", hint="pcsuite compare BASELINE.json RUN")
+    check_reading(reading, (before, second))
     first = before if isinstance(before, Run) else None
     comparison = compare(
         before,
@@ -228,6 +241,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     names = (args.first.stem if first is None else first.name, second.name)
     if args.second is None and args.arms is not None:
         names = (args.arms[0], args.arms[1])
+<<<<<<< HEAD
     print_comparison(args, comparison, names, (first, second))
     whole = {"full", "none"} <= {key.condition for key in comparison.keys}
     if whole and not args.conditions and args.shown == "text" and not args.json:
@@ -260,6 +274,10 @@ def print_comparison(
     from pcsuite.reporting.junit import comparison_junit
     from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 
+=======
+    elif names[0] == names[1]:  # main/results.json and branch/results.json
+        names = (str(args.first), str(args.second))
+>>>>>>> imports
     if args.csv:
         comparison.table.write_csv(args.csv)
     if args.junit:

@@ -92,7 +92,9 @@ class ImportedSample:
 class SourceLog(Protocol):
     """One evaluation of a foreign log (one model, one condition), open for reading."""
 
-    header: LogHeader
+    @property
+    def header(self) -> LogHeader:
+        """What the log says about the whole evaluation."""
 
     def samples(self, measure: str) -> Iterator[ImportedSample]:
         """Every sample that could carry the measure, one at a time, so that memory holds one.

@@ -14,7 +14,7 @@ from typing import Any
 
 from pcsuite.errors import DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
-from pcsuite.importers.shapes import FileShape
+from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
     as_number,
@@ -49,10 +49,7 @@ class DeepevalFormat:
 
     def find(self, path: Path) -> list[Path]:
         """The file itself, or the test runs of a folder."""
-        if not path.is_dir():
-            return [path]
-        files = (file for file in path.glob("*.json") if file.stat().st_size)
-        return sorted(file for file in files if self.recognises(FileShape.of(file)))
+        return matching_files(path, self.recognises)
 
     def open(self, path: Path, options: ReadOptions) -> Sequence[SampleList]:
         """The one evaluation of a test run."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from pcsuite.errors import DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
-from pcsuite.importers.shapes import FileShape
+from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
     as_number,
@@ -46,10 +46,7 @@ class LangfuseFormat:
 
     def find(self, path: Path) -> list[Path]:
         """The file itself, or the exports of a folder."""
-        if not path.is_dir():
-            return [path]
-        files = [file for file in (*path.glob("*.json"), *path.glob("*.jsonl")) if file.stat().st_size]
-        return sorted(file for file in files if self.recognises(FileShape.of(file)))
+        return matching_files(path, self.recognises)
 
     def open(self, path: Path, options: ReadOptions) -> Sequence[SampleList]:
         """An evaluation for each dataset run, or for each release of traces that belong to none."""

@@ -16,7 +16,7 @@ from typing import Any
 from pcsuite._util.text import read_json
 from pcsuite.errors import ConfigError, DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
-from pcsuite.importers.shapes import FileShape
+from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
     as_number,
@@ -51,10 +51,7 @@ class MlflowFormat:
 
     def find(self, path: Path) -> list[Path]:
         """The file itself, or the evaluations of a folder."""
-        if not path.is_dir():
-            return [path]
-        files = [file for file in (*path.glob("*.json"), *path.glob("*.jsonl")) if file.stat().st_size]
-        return sorted(file for file in files if self.recognises(FileShape.of(file)))
+        return matching_files(path, self.recognises)
 
     def open(self, path: Path, options: ReadOptions) -> Sequence[SampleList]:
         """An evaluation for each run whose traces a file has, or the one of a table."""

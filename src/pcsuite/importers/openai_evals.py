@@ -15,18 +15,18 @@ from typing import Any
 
 from pcsuite.errors import DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
-from pcsuite.importers.shapes import FileShape
+from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
     as_number,
     as_text,
+    counted_tokens,
     read_document,
     read_records,
     scalar_texts,
     short_name,
     unread_remark,
 )
-from pcsuite.logging.row import UsageRecord
 
 _ITEM = "eval.run.output_item"
 PASS = "pass"
@@ -49,10 +49,7 @@ class OpenaiEvalsFormat:
 
     def find(self, path: Path) -> list[Path]:
         """The file itself, or the files of a folder."""
-        if not path.is_dir():
-            return [path]
-        files = [file for file in (*path.glob("*.json"), *path.glob("*.jsonl")) if file.stat().st_size]
-        return sorted(file for file in files if self.recognises(FileShape.of(file)))
+        return matching_files(path, self.recognises)
 
     def open(self, path: Path, options: ReadOptions) -> Sequence[SampleList]:
         """An evaluation for each run of the platform, or the one of a record file."""
@@ -134,8 +131,6 @@ def _platform_sample(item: Mapping[str, Any], name: str, epoch: int) -> Imported
     known = bool(passes) and all(isinstance(passed, bool) for passed in passes)
     scores[PASS] = float(all(passes)) if known else None
     error, usage = as_mapping(sample.get("error")), as_mapping(sample.get("usage"))
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    counted = isinstance(prompt, int) and isinstance(completion, int)
     output = _said(sample.get("output"))
     return ImportedSample(
         item_id=name,
@@ -146,7 +141,7 @@ def _platform_sample(item: Mapping[str, Any], name: str, epoch: int) -> Imported
         answer=output,
         scores=scores,
         finish_reason=str(sample.get("finish_reason") or "unknown"),
-        usage=UsageRecord(prompt, completion, prompt + completion) if counted else None,  # type: ignore[operator,arg-type]
+        usage=counted_tokens(usage.get("prompt_tokens"), usage.get("completion_tokens")),
         error=str(error.get("message") or error.get("code") or "error without a message") if error else None,
         unscored="no grader of that name gave a number",
         attributes=scalar_texts(as_mapping(item.get("datasource_item"))),

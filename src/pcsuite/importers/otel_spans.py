@@ -15,9 +15,16 @@ from typing import Any
 
 from pcsuite.errors import ConfigError, DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
-from pcsuite.importers.shapes import FileShape
-from pcsuite.importers.values import as_mapping, as_number, as_text, read_records, scalar_texts, short_name
-from pcsuite.logging.row import UsageRecord
+from pcsuite.importers.shapes import FileShape, matching_files
+from pcsuite.importers.values import (
+    as_mapping,
+    as_number,
+    as_text,
+    counted_tokens,
+    read_records,
+    scalar_texts,
+    short_name,
+)
 
 _RESULT = "gen_ai.evaluation.result"
 _NAME, _VALUE, _LABEL = (
@@ -41,10 +48,7 @@ class OtelFormat:
 
     def find(self, path: Path) -> list[Path]:
         """The file itself, or the spans of a folder."""
-        if not path.is_dir():
-            return [path]
-        files = [file for file in (*path.glob("*.json"), *path.glob("*.jsonl")) if file.stat().st_size]
-        return sorted(file for file in files if self.recognises(FileShape.of(file)))
+        return matching_files(path, self.recognises)
 
     def open(self, path: Path, options: ReadOptions) -> Sequence[SampleList]:
         """An evaluation for each model, and for each value of the arm's attribute where one is named."""
@@ -171,8 +175,6 @@ def _sample(
 ) -> ImportedSample:
     asked = next((as_text(attributes[key]) for key in _INPUTS if key in attributes), "")
     output = next((as_text(attributes[key]) for key in _OUTPUTS if key in attributes), None)
-    tokens = [attributes.get(f"gen_ai.usage.{side}_tokens") for side in ("input", "output")]
-    counted = all(isinstance(count, int) for count in tokens)
     reasons = attributes.get("gen_ai.response.finish_reasons")
     times = [span.get(key) for key in ("startTimeUnixNano", "endTimeUnixNano")]
     known_times = all(str(time).isdigit() for time in times)
@@ -187,7 +189,9 @@ def _sample(
         scores={key: value if isinstance(value, float) else None for key, value in scores.items()},
         finish_reason=str(reasons[0]) if isinstance(reasons, list) and reasons else "unknown",
         latency_ms=(int(str(times[1])) - int(str(times[0]))) / 1e6 if known_times else None,
-        usage=UsageRecord(tokens[0], tokens[1], sum(tokens)) if counted else None,  # type: ignore[arg-type]
+        usage=counted_tokens(
+            attributes.get("gen_ai.usage.input_tokens"), attributes.get("gen_ai.usage.output_tokens")
+        ),
         error=str(message or attributes.get("error.type") or "error") if failed and not scores else None,
         unscored="no evaluation result of that name is a number",
         remarks=tuple(

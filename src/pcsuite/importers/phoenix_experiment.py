@@ -12,16 +12,16 @@ from typing import Any
 
 from pcsuite.errors import DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
-from pcsuite.importers.shapes import FileShape
+from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
     as_number,
     as_text,
+    counted_tokens,
     read_records,
     scalar_texts,
     unread_remark,
 )
-from pcsuite.logging.row import UsageRecord
 
 _RUN_KEYS = frozenset({
     "example_id", "repetition_number", "input", "reference_output", "output", "error", "latency_ms", "start_time",
@@ -38,10 +38,7 @@ class PhoenixFormat:
 
     def find(self, path: Path) -> list[Path]:
         """The file itself, or the experiments of a folder."""
-        if not path.is_dir():
-            return [path]
-        files = (file for file in path.glob("*.json") if file.stat().st_size)
-        return sorted(file for file in files if self.recognises(FileShape.of(file)))
+        return matching_files(path, self.recognises)
 
     def open(self, path: Path, options: ReadOptions) -> Sequence[SampleList]:
         """The one evaluation of an experiment."""
@@ -82,8 +79,6 @@ def _sample(run: Mapping[str, Any]) -> ImportedSample:
         if annotation.get("error"):
             problems.append(f"{name}: {annotation['error']}")
     output, repetition = run.get("output"), run.get("repetition_number")
-    prompt, completion = run.get("prompt_token_count"), run.get("completion_token_count")
-    counted = isinstance(prompt, int) and isinstance(completion, int)
     return ImportedSample(
         item_id=str(run["example_id"]),
         epoch=repetition if isinstance(repetition, int) and repetition > 0 else 1,
@@ -95,7 +90,7 @@ def _sample(run: Mapping[str, Any]) -> ImportedSample:
         answer=None if output is None else as_text(output),
         scores=scores,
         latency_ms=as_number(run.get("latency_ms")),
-        usage=UsageRecord(prompt, completion, prompt + completion) if counted else None,  # type: ignore[operator,arg-type]
+        usage=counted_tokens(run.get("prompt_token_count"), run.get("completion_token_count")),
         error=as_text(run["error"]) if run.get("error") else None,
         unscored="; ".join(problems) or "no annotation of that name has a score",
         attributes=scalar_texts({**as_mapping(run.get("metadata")), **as_mapping(run.get("input"))}),

@@ -17,18 +17,18 @@ from pcsuite._util.append import read_lines
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
-from pcsuite.importers.shapes import FileShape
+from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
     as_number,
     as_text,
+    counted_tokens,
     decode_json,
     read_document,
     scalar_texts,
     short_name,
     unread_remark,
 )
-from pcsuite.logging.row import UsageRecord
 
 PASS, SCORE = "pass", "score"
 _FAILED_CALL = 2
@@ -56,10 +56,7 @@ class PromptfooFormat:
 
     def find(self, path: Path) -> list[Path]:
         """The file itself, or the JSON files of a folder that are results."""
-        if not path.is_dir():
-            return [path]
-        files = [*path.glob("*.json"), *path.glob("*.jsonl")]
-        return sorted(file for file in files if file.stat().st_size and self.recognises(FileShape.of(file)))
+        return matching_files(path, self.recognises)
 
     def open(self, path: Path, options: ReadOptions) -> Sequence[SampleList]:
         """An evaluation for each prompt under each provider."""
@@ -246,8 +243,8 @@ def _sample(result: Mapping[str, Any], name: str, epoch: int) -> ImportedSample:
     }
     output = response.get("output")
     tokens = as_mapping(response.get("tokenUsage")) or as_mapping(result.get("tokenUsage"))
-    prompt, completion = tokens.get("prompt"), tokens.get("completion")
-    counted = isinstance(prompt, int) and isinstance(completion, int) and not tokens.get("cached")
+    # A cached answer cost no tokens, and its numbers are those of another call.
+    fresh = not tokens.get("cached") and tokens.get("total") != 0
     return ImportedSample(
         item_id=name,
         epoch=epoch,
@@ -258,9 +255,7 @@ def _sample(result: Mapping[str, Any], name: str, epoch: int) -> ImportedSample:
         scores={} if failed else scores,
         finish_reason=str(response.get("finishReason") or "unknown"),
         latency_ms=as_number(result.get("latencyMs")),
-        usage=UsageRecord(prompt, completion, prompt + completion)
-        if counted and prompt + completion
-        else None,
+        usage=counted_tokens(tokens.get("prompt"), tokens.get("completion")) if fresh else None,
         cost_usd=as_number(result.get("cost")),
         error=as_text(result.get("error") or "error without a message") if failed else None,
         attributes=scalar_texts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -86,6 +86,25 @@ class FileShape:
     def has(self, *names: str) -> bool:
         """Whether all of some keys occur near the beginning."""
         return self.keys.issuperset(names)
+
+
+def matching_files(path: Path, recognises: Callable[[FileShape], bool]) -> list[Path]:
+    """The file itself, whatever it holds; of a folder its JSON files that are recognised, sorted.
+
+    Files that cannot be read or are empty are no logs, and are passed over in a folder.
+    """
+    if not path.is_dir():
+        return [path]
+    matching = []
+    for file in sorted(path.iterdir()):
+        if file.suffix.lower() not in (".json", ".jsonl") or not file.is_file():
+            continue
+        try:
+            if recognises(FileShape.of(file)):
+                matching.append(file)
+        except DataError:
+            continue
+    return matching
 
 
 def _decoded(data: bytes) -> Any:

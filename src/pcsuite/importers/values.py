@@ -14,6 +14,7 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.text import read_json
 from pcsuite.errors import DataError
 from pcsuite.importers.shapes import FileShape
+from pcsuite.logging.row import UsageRecord
 
 T = TypeVar("T")
 
@@ -125,3 +126,10 @@ def as_mapping(value: object) -> Mapping[str, Any]:
 def as_text(value: object) -> str:
     """Text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def counted_tokens(prompt: object, completion: object) -> UsageRecord | None:
+    """Tokens of an answer, where both numbers are known."""
+    if isinstance(prompt, int) and isinstance(completion, int):
+        return UsageRecord(prompt, completion, prompt + completion)
+    return None

@@ -59,11 +59,6 @@ class GatePlan:
         self.items_to_show = gate.items_to_show(power) if gate.margin else None
         self.repeats_to_show = gate.repeats_to_show(power) if gate.margin else None
 
-    @property
-    def can_fail(self) -> bool:
-        """Whether the largest loss that scores leave room for would fail the gate with the power asked for."""
-        return self.least_loss is not None
-
     def document(self) -> dict[str, object]:
         """The plan for a program."""
         gate = self.gate

@@ -312,8 +312,9 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
         limits = limits_text(record["delta_low"], record["delta_high"])
         lines.append(
             f"The {comparison.metrics.label(SCORE)} went from {figure_text(record['first'])} to"
-            f" {figure_text(record['second'])}: {signed(record['delta'])}{limits} on {_items(record)} items, of which"
-            f" {len(comparison.broke):,} broke and {len(comparison.fixed):,} were fixed."
+            f" {figure_text(record['second'])}: {signed(record['delta'])}{limits} on"
+            f" {_items(record, 'items')}, of which {len(comparison.broke):,} broke and {len(comparison.fixed):,} were"
+            " fixed."
         )
     costs = [
         record["outcome"]
@@ -354,10 +355,10 @@ def _condition(cell: Mapping[str, Any]) -> str:
     return cell["condition"] if kind in (None, "", "none") else f"{cell['condition']} ({kind})"
 
 
-def _items(record: Mapping[str, Any]) -> str:
-    """``120``, ``90 (30 missing)``, ``100 in 20 clusters``: what a row of the table rests on."""
+def _items(record: Mapping[str, Any], noun: str = "") -> str:
+    """``120``, ``90 (30 missing)``, ``100 in 20 clusters``: what a row of the table rests on, with a noun if wanted."""
     clusters, lost = record["n_clusters"], (record["missing_first"] or 0) + (record["missing_second"] or 0)
-    text = str(record["n_items"])
+    text = f"{record['n_items']} {noun}".strip()
     text += f" in {counted(clusters, 'cluster')}" if clusters and clusters < record["n_items"] else ""
     return text + (f" ({lost} missing)" if lost else "")
 
