@@ -153,7 +153,8 @@ def renewed(page: str) -> str:
 # multiple-choice adapter, natural_qa). Neither has a rule for entities, relations, records and SQL.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _STATED = re.compile(
-    r"(?<=The answer is )(.*)(?=.)|(?<=the answer is )(.*)(?=.)|(?<=The answer: )(.*)(?=.)|(?<=The final answer: )(.*)(?=.)"
+    r"(?<=The answer is )(.*)(?=.)|(?<=the answer is )(.*)(?=.)|(?<=The answer: )(.*)(?=.)"
+    r"|(?<=The final answer: )(.*)(?=.)"
 )
 _YES_NO = re.compile(r"\b(Yes|No|yes|no)\b")
 _LETTER = re.compile(r"(\([A-Z]\))")

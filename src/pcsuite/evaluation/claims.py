@@ -26,7 +26,7 @@ Conclusion = str | Unsure | None
 """The value that an answer claims, :data:`AMBIGUOUS`, or ``None`` where it claims none."""
 
 ASIDE, PLAIN, POINTED, MARKED, FINAL = range(5)
-"""How much a mention weighs: said by the way, named, pointed at ("it is …", bold), marked as the answer, as the final one."""
+"""How much a mention weighs: said by the way, named, pointed at ("it is …", bold), marked as the answer, as final."""
 
 
 class Mention(NamedTuple):
@@ -57,7 +57,8 @@ _SOFT = (
     r"|\bcorrected\b|\bon (?:second thought|reflection)"
     r"|\bi (?:meant|revise|change my)|\bsorry\b|\blet me (?:re\w+|correct|fix|try again|start over"
     r"|think again)|\bno,? (?:it|the|that|i|wait|sorry)\b"
-    r"|(?:[—–]|\.\.\.|…|,) ?no[,:]|\bupdate:|\bedit:|\bupon (?:re\w+|closer)|\brather:|\bchecking again"
+    r"|(?:[—–]|\.\.\.|…|,) ?no[,:]|(?<=[.!?] )no, (?=\S)|\bupdate:|\bedit:|\bupon (?:re\w+|closer)|\brather:"
+    r"|\bchecking again"
     r"|\bthought about it again"
 )
 RETRACTION = re.compile(rf"({_HARD})|{_SOFT}", re.IGNORECASE)
@@ -73,8 +74,10 @@ _EXCLUDES = re.compile(
     re.IGNORECASE,
 )
 _DENIES = re.compile(
-    r"\b(?:not|never|no longer|cannot|hardly|scarcely|\w+n['’]t|nicht|kein\w*|n['’]est pas|pas|fail(?:s|ed)? to|lacks?|refuses? to"
-    r"|(?:wrong|incorrect|false|a mistake|an error) to|nothing(?! but| else| other)|no(?! doubt| question| other| matter)(?= \w))\b"
+    r"\b(?:not|never|no longer|cannot|hardly|scarcely|\w+n['’]t|nicht|kein\w*|n['’]est pas|pas|fail(?:s"
+    r"|ed)? to|lacks?|refuses? to"
+    r"|(?:wrong|incorrect|false|a mistake|an error) to|nothing(?! but| else| other)|no(?! doubt| question"
+    r"| other| matter)(?= \w))\b"
     r"(?! only| just| without)",
     re.IGNORECASE,
 )
@@ -116,7 +119,8 @@ _DOUBTED = re.compile(_DOUBT, re.IGNORECASE)
 _PERHAPS = re.compile(
     r"\b(?:might|may|could)(?: \w+)? (?:be|have|also|well)\b|\bmaybe\b|\bperhaps\b|\bpossibly\b"
     r"|\bconceivably\b|\bpotentially\b"
-    r"|\beither\b|\bbetween\b|\bpeut-être\b|\bvielleicht\b|\bquizás?\b|\btal vez\b|\btalvez\b|\bforse\b",
+    r"|\beither\b|\bbetween\b|\botherwise\b|\bor else\b|\bpeut-être\b|\bvielleicht\b|\bquizás?\b|\btal vez\b"
+    r"|\btalvez\b|\bforse\b",
     re.IGNORECASE,
 )
 _PERHAPS_AFTER = re.compile(
@@ -136,12 +140,14 @@ _HEARSAY = re.compile(
     r"|guess|suggest|answer|file|call|label|classify|put|choose|pick|go|vote|opt|consider|treat)\b"
     r"|\bi (?:first|initially|originally|almost|at first)\b|\bi had (?:thought|said|guessed|assumed)\b"
     r"|\bat first\b|\binitially\b"
-    r"|\boriginally\b|\b(?:wrongly|mistakenly|falsely|erroneously)\b|\bformerly\b|\bpreviously\b|\bused to be\b|\bmy first (?:guess|answer|thought)"
+    r"|\boriginally\b|\b(?:wrongly|mistakenly|falsely|erroneously)\b|\bformerly\b|\bpreviously\b"
+    r"|\bused to be\b|\bmy first (?:guess|answer|thought)"
     r"|\bthe (?:naive|obvious|tempting|popular|common) ",
     re.IGNORECASE,
 )
 _CONCEDES = re.compile(
-    r"\b(?:although|though|even though|even if|while|whereas|despite|in spite of|whatever)\b", re.IGNORECASE
+    r"\b(?:although|though|even though|even if|while|whereas|despite|in spite of|whatever)\b[^,]*$",
+    re.IGNORECASE,
 )
 _CONTRAST = re.compile(
     r"\b(?:but|however|yet|instead|so|therefore|hence|thus)\b|[—–]|, (?=(?:it|this|that|the|i|we)\b)",

@@ -149,7 +149,7 @@ def triples(text: str) -> list[list[str]] | None:
 
 
 def named_values(text: str, names: Sequence[str]) -> dict[str, Any]:
-    """What lines ``name: value`` or a table of fields give for each of ``names``; those that are not there are left out.
+    """What lines ``name: value`` or a table of fields give for each of ``names``; those not there are left out.
 
     >>> named_values("- **Vendor:** Oak\\n- Total: 12", ["vendor", "total"])
     {'vendor': 'Oak', 'total': '12'}

@@ -42,10 +42,10 @@ def claimed_label(
 ) -> Conclusion:
     """The one label that a text claims; blanks, slashes and underscores within a label do not count.
 
-    ``spellings`` map what a label may be called to the label, ``fields`` are names that a line may give its value under.
+    ``spellings`` map what a label may be called to the label, ``fields`` are names that a line may give its value by.
     In a text of more than 60 characters (or where ``any_case`` is false) capitals of a spelling must be capitals: "all
-    over the world" does not name World. A word in lower case counts in a short text or where something points at it, and
-    everywhere where the spellings are ``verbs`` that say nothing else ("the page supports the claim").
+    over the world" does not name World. A word in lower case counts in a short text or where something points at it,
+    and everywhere where the spellings are ``verbs`` that say nothing else ("the page supports the claim").
 
     >>> desks = {"Sports": "Sports", "Sci/Tech": "Sci/Tech"}
     >>> claimed_label("Rather sci_tech than Sports.", desks), claimed_label("Anything but Sports.", desks)
@@ -88,7 +88,7 @@ def _settled(
 
 
 def _without_lists(mentions: list[Mention], text: str) -> list[Mention]:
-    """The mentions less those of a list of three and more: the prompt repeated; all of them where there is nothing else."""
+    """The mentions less those of a list of three and more, the prompt repeated; all where there is nothing else."""
     listed: set[Mention] = set()
     run: list[Mention] = []
     for mention in mentions:
@@ -164,7 +164,10 @@ YES_NO_WORDS = {
 """The words for yes and for no in the larger languages; those other than English count at the head of a sentence."""
 
 _SETS_OFF = r"(?=\W*$|\s*[,.!;:*)\]}\"'”’»\n—–。，、！；،।]|\s*-(?!\w)"
-_HEAD = r"(?:^|[.!?;:。！？\n—–])[\s*_\"'“‘`>#|({\[-]*(?:(?:so|thus|therefore|hence|well|overall|in short|also|donc|alors)\b,?\s*)?"
+_HEAD = (
+    r"(?:^|[.!?;:。！？\n—–])[\s*_\"'“‘`>#|({\[-]*"
+    r"(?:(?:so|thus|therefore|hence|well|overall|in short|also|donc|alors)\b,?\s*)?"
+)
 _LIKELY = (
     r"(?:(?:most |very |quite |almost )?(?:likely|probably|certainly|definitely|surely|clearly|i(?:['’]d"
     r"| would)? say|i think|i believe|my answer is"
@@ -185,7 +188,8 @@ _YES_NO_HEAD = re.compile(
     re.IGNORECASE,
 )
 _FOREIGN_HEAD = re.compile(
-    rf"(?:{_HEAD}|\b(?:lautet|ist|est|es|è|é|jest)\s+|[是为は]\s?)(?:(?P<yes>{_words(0, english=False)})|(?P<no>{_words(1, english=False)})){_SETS_OFF})",
+    rf"(?:{_HEAD}|\b(?:lautet|ist|est|es|è|é|jest)\s+|[是为は]\s?)(?:(?P<yes>{_words(0, english=False)})"
+    rf"|(?P<no>{_words(1, english=False)})){_SETS_OFF})",
     re.IGNORECASE,
 )
 _AFFIRMS = re.compile(
@@ -274,8 +278,8 @@ def claimed_choice(text: str, choices: Mapping[str, str], fields: tuple[str, ...
     """The letter of the option that a text claims, by its letter, its text or both.
 
     A letter counts where words point at it ("most likely D"), at the head or the end of a sentence; "A" as an article
-    does not. A letter with another option's text, and two options, are :data:`AMBIGUOUS`; options that are listed as the
-    prompt lists them are none.
+    does not. A letter with another option's text, and two options, are :data:`AMBIGUOUS`; options that are listed as
+    the prompt lists them are none.
 
     >>> options = {"A": "river bank", "D": "beach"}
     >>> claimed_choice("D, beach", options), claimed_choice("most likely D", options)
@@ -342,7 +346,8 @@ def _without_options(mentions: list[Mention], text: str) -> list[Mention]:
 
 _REFERENCE, _RIVAL = "reference", "rival"
 _RELATED = re.compile(
-    r"\b(?:near|(?:inspired|influenced|admired|taught) by|based on|close to|(?:not )?far from|next to|outside|beside|after|before|(?:west|east|north|south"
+    r"\b(?:near|(?:inspired|influenced|admired|taught) by|based on|close to|(?:not )?far from|next to"
+    r"|outside|beside|after|before|(?:west|east|north|south"
     r"|rival|son|daughter|brother|sister|wife|husband|friend"
     r"|student|pupil|teacher|successor|predecessor|neighbou?r|suburb|namesake|contemporary|disciple"
     r"|assistant|colleague|mother|father|miles|km|kilomet\w+)"

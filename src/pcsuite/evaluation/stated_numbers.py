@@ -64,7 +64,7 @@ _SENTENCE_END = re.compile(
 )
 
 _LONGEST = 40_000
-_QUICK = re.compile(r"[ \t]*\$?(-?[0-9][0-9,]*(?:\.[0-9]+)?)\.?")
+_QUICK = re.compile(r"[ \t]*\$?(-?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\.?")
 _DOUBT = re.compile(
     r"\b(?:not|n['’]t)(?: \w+)? (?:sure|certain)\b|\bunsure\b|\buncertain\b|\bdon['’]t know\b|\b(?:might|may"
     r"|could)(?: \w+)? be\b|\bmaybe\b|\bperhaps\b"
@@ -104,7 +104,7 @@ _BOUND_BEFORE = re.compile(
     rf"(?:\b(?:{_BOUND_WORDS})|(?<![-=])[<>≤≥]=?)[ ]{{0,2}}[*_$€£(]{{0,4}}$", re.IGNORECASE
 )
 _JOINED_BEFORE = re.compile(
-    r"(?:\bbetween [$€£]?-?[0-9][0-9,.]*(?: \w+)? and|[0-9][%$€£]?(?: [A-Za-z]{1,12})? \(?(?:or|to)"
+    r"(?:\bbetween [$€£]?-?[0-9][0-9,.]*(?: \w+)? and|[0-9][%$€£]?(?: [A-Za-z]{1,12})? \(?(?:or|to|and)"
     r"|[0-9]%? ?[–—-]|[0-9] ?[*×·÷+/−]|[0-9] x|[0-9]:|\beither)[ ]?[*_$€£(]{0,4}$",
     re.IGNORECASE,
 )
@@ -140,9 +140,9 @@ def read_number(text: str) -> NumberReading:
 
     ``#### 42`` wins over "Final answer: 42", this over "The answer is 42", all over ``\\boxed{42}``, and marks over
     what stands in bold in the last line that has a number, a number alone on the first line, and the number of the last
-    sentence that has one. Of several marks of a kind the last that speaks of a number counts. What was taken back before
-    ("Wait, that's wrong") does not. There is no number where it is denied or open ("not 42", "at least 42", "40 or 42"),
-    where two kinds of marks disagree, or where the last sentence has several and none is what it is about.
+    sentence that has one. Of several marks of a kind the last that speaks of a number counts. What was taken back
+    before ("Wait, that's wrong") does not. There is no number where it is denied or open ("not 42", "at least 42",
+    "40 or 42"), where two kinds of marks disagree, or where the last sentence has several and none is what it is about.
 
     >>> read_number("The answer is 41. Wait, that's wrong. The answer is 42.").number
     '42'
@@ -239,7 +239,7 @@ def normalise_number(text: str) -> str | None:
 
     Thousands separators, currency signs, a trailing full stop and needless zeros go; a fraction becomes its
     decimal value where that is finite, else ``"p/q"``; "1.2 million" is 1200000; of an equation the last side counts.
-    ``None`` where the text does not start with a number, or gives a bound, a range, an alternative or an unfinished sum.
+    ``None`` where the text does not start with a number, or gives a bound, a range, alternatives or an unfinished sum.
 
     >>> normalise_number("$1,200.00."), normalise_number("3/8"), normalise_number("none")
     ('1200', '0.375', None)
@@ -405,7 +405,7 @@ def _bold_number(line: str) -> str | None:
 
 
 def _quantities(sentence: str) -> tuple[set[str] | None, bool]:
-    """What a sentence may state: ``None`` for no quantity at all, else the values that stand, and whether they are open.
+    """What a sentence may state: ``None`` for no quantity, else the values that stand, and whether they are open.
 
     Denied values, bounds and ranges do not stand; of an equation the result does. Of several the one that is no
     part of an adjunct ("for 16 glasses") or of an explanation stands.
@@ -447,12 +447,14 @@ def _quantities(sentence: str) -> tuple[set[str] | None, bool]:
 
 
 _RESULT_VERB = re.compile(
-    r"\b(?:makes|gives(?: us)?|equals|yields|totals|comes to|adds up to|amounts to|(?:for |is |are |makes |gives )?a (?:grand )?total of"
+    r"\b(?:makes|gives(?: us)?|equals|yields|totals|comes to|adds up to|amounts to|(?:for |is |are |makes "
+    r"|gives )?a (?:grand )?total of"
     r"|altogether|in total,?)\b[: ]{0,2}",
     re.IGNORECASE,
 )
 _OPENS_WITH_ADJUNCT = re.compile(
-    r"\W{0,4}(?:with|if|since|because|after|given|as|for|in|when|by|at|of|out of|adding|using|starting|while|although)\b[^,]{1,160}, ",
+    r"\W{0,4}(?:with|if|since|because|after|given|as|for|in|when|by|at|of|out of|adding|using|starting|while"
+    r"|although)\b[^,]{1,160}, ",
     re.IGNORECASE,
 )
 _PART_OF_IT = re.compile(r"(?: [A-Za-z]{1,12})? of (?:them|these|those|which|whom|it)\b")
