@@ -93,7 +93,7 @@ def _without_lists(mentions: list[Mention], text: str) -> list[Mention]:
     run: list[Mention] = []
     for mention in mentions:
         joined = run and re.fullmatch(
-            r"[\s\"'*`)(]*(?:,|/|\||or|and|,\s?or|,\s?and|;)[\s\"'*`(]*", text[run[-1].end : mention.start]
+            r"[\s\"'*`]*(?:,|/|\||or|and|,\s?or|,\s?and|;)[\s\"'*`]*", text[run[-1].end : mention.start]
         )
         run = [*run, mention] if joined else [mention]
         if len({one.value for one in run}) > 2:
@@ -257,7 +257,8 @@ def claimed_yes_or_no(text: str, fields: tuple[str, ...] = ()) -> Conclusion:
     return Statement(text).settle(mentions[:_MOST_MENTIONS])
 
 
-_LETTER = re.compile(r"(?<![\w'’])([A-Z])(?![\w'’])|\(([a-z])\)")
+_LETTER = re.compile(r"(?<![A-Za-zÀ-ɏ0-9_'’])([A-Z])(?![A-Za-zÀ-ɏ0-9_'’])|\(([a-z])\)")
+_BARE_LETTER = re.compile(r"[\s*_\"'`(]*([a-z])[)*_\"'`]*[.)]?\s*(?=$|\n)")
 _ARTICLE = re.compile(
     r"A\s+(?!is\b|and\b|or\b|because\b|since\b|as\b|rather\b|was\b|would\b|seems\b|but\b|by\b|over\b"
     r"|instead\b|fits\b)[a-z]|I\s"
@@ -298,6 +299,11 @@ def claimed_choice(text: str, choices: Mapping[str, str], fields: tuple[str, ...
             if letter is not None:
                 mentions.append(Mention(letter, match.start(), match.end()))
     inside = [(mention.start, mention.end) for mention in mentions]
+    for mark in marks_of(text, fields):
+        bare = _BARE_LETTER.match(text, mark.start, mark.end)
+        if bare is not None and bare[1].upper() in letters:  # "Answer: b"
+            mentions.append(Mention(letters[bare[1].upper()], bare.start(1), bare.end(1)))
+            inside.append(bare.span(1))
     for match in _LETTER.finditer(text):
         letter = letters.get((match[1] or match[2]).upper())
         if letter is None or any(start <= match.start() < end for start, end in inside):
@@ -358,6 +364,12 @@ _OR_BEFORE = re.compile(
     r"\b(?:or|und/oder|oder|ou)(?: the| a| maybe| perhaps| possibly)? [\"'*(]{0,3}$", re.IGNORECASE
 )
 _OR_AFTER = re.compile(r"[\"'*)]{0,3}[,;]?\s?(?:[–—-]\s?)?(?:or|oder|ou)\b", re.IGNORECASE)
+# "Armstrong and Aldrin" names two; "Armstrong, and he …" one.
+_AND_BEFORE = re.compile(r"\b[A-Z][\w'’]*,? (?:and|&) $")
+_AND_AFTER = re.compile(r",? (?:and|&) [A-Z][a-z]")
+_BOUND_AFTER = re.compile(
+    r" (?:at the (?:latest|earliest|most|least)|or (?:earlier|later|before|after))\b", re.IGNORECASE
+)
 _APPOSITION = re.compile(
     r"\W*(?:[A-Z][\w'’.-]*[ ]?){1,4},\s(?:a|an|the|who|which|near|not far|close|born|student|once)\b"
 )
@@ -386,7 +398,9 @@ def claims_reference(text: str, references: Sequence[str], fields: tuple[str, ..
     mentions = []
     for match in _spelling_pattern(tuple(references)).finditer(text):
         before = text[max(0, match.start() - 60) : match.start()]
-        if _OR_BEFORE.search(before) or _OR_AFTER.match(text, match.end()):
+        if any(pattern.search(before) for pattern in (_OR_BEFORE, _AND_BEFORE)):
+            return None
+        if any(pattern.match(text, match.end()) for pattern in (_OR_AFTER, _AND_AFTER, _BOUND_AFTER)):
             return None
         mentions.append(
             Mention(_REFERENCE, match.start(), match.end(), ASIDE if _RELATED.search(before) else PLAIN)

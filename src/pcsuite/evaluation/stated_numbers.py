@@ -56,7 +56,7 @@ _GOES_ON = re.compile(
     r"|even )?[$€£]?-?\.?[0-9]|:[0-9]"
     r"|\+(?![0-9])|(?: [A-Za-z]{1,12})? (?:or|and) (?:more|less|fewer|higher|lower|greater|above|below|up"
     r"|over|so)\b| at (?:least|most|minimum)\b"
-    r"| ?[\[(](?:or|maybe|perhaps)\b| ?[<>≤≥]"
+    r"| ?[\[(](?:or|maybe|perhaps)\b| ?[<>≤≥]|(?<=,) [$€£]?-?[0-9]"
 )
 _EQUALS = re.compile(r"[ ]{0,2}=(?![=>])")
 _SENTENCE_END = re.compile(
@@ -84,12 +84,13 @@ _NOT_A_CLAIM = re.compile(
 )
 _NO_QUANTITY_BEFORE = re.compile(
     r"(?:\b(?:step|part|option|question|problem|example|case|day|no\.|section|chapter|page|version|figure"
-    r"|table|line|item|grade)[ ]?|#|\bv\.? ?)$|[^\W\d_][-_]?$",
+    r"|table|line|item|grade)[ ]?|#|\bv\.? ?)$|[A-Za-zÀ-ɏ][-_]?$",
     re.IGNORECASE,
 )
 _NO_QUANTITY_AFTER = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _DENIED_BEFORE = re.compile(
-    r"(?:\b(?:not|never|nor|neither|\w+n['’]t|cannot|instead of|rather than|except|other than|anything but"
+    r"(?:\b(?:(?:any|every|all)\w*(?: \w+)? but|not|never|nor|neither|\w+n['’]t|cannot|instead of"
+    r"|rather than|except|other than|anything but"
     r"|unlike|than)\b"
     r"(?: be| equal to| exactly| to| for| just| only| the answer| a| the)*[ *_$€£:]{0,4}|\bit (?:isn['’]t"
     r"|is not|wasn['’]t) [ *_$€£]{0,4})$",
@@ -414,13 +415,12 @@ def _quantities(sentence: str) -> tuple[set[str] | None, bool]:
     if not matches:
         return None, False
     if not _DENIED_BEFORE.search(sentence[: matches[0].start()]):
-        result = _result(sentence) if _EQUALS.search(sentence) else None
-        if result is None and len(matches) > 1:
-            # "12 plus 30 makes 42"
-            sides = _RESULT_VERB.split(sentence)
-            result = (
-                _single(sides[-1]) if len(sides) > 1 and not _DENIED_BEFORE.search(sides[-2] + " ") else None
-            )
+        result = None
+        sides = _RESULT_VERB.split(sentence) if len(matches) > 1 else []
+        if len(sides) > 1 and NUMERAL.search(sides[-1]) and not _DENIED_BEFORE.search(sides[-2] + " "):
+            result = _single(_SUBJECT.sub("", sides[-1], count=1))  # "12 plus 30 makes 42", "…, so it is 42"
+        if result is None and _EQUALS.search(sentence):
+            result = _result(sentence)
         if result is not None:
             return {result}, False
     values: list[tuple[int, str]] = []
@@ -447,10 +447,14 @@ def _quantities(sentence: str) -> tuple[set[str] | None, bool]:
 
 
 _RESULT_VERB = re.compile(
-    r"\b(?:makes|gives(?: us)?|equals|yields|totals|comes to|adds up to|amounts to|(?:for |is |are |makes "
+    r"\b(?:so|therefore|thus|hence|earning|making|leaving|giving|totall?ing|yielding|resulting in|bringing in"
+    r"|makes|gives(?: us)?|equals|yields|totals|comes to|adds up to|amounts to|(?:for |is |are |makes "
     r"|gives )?a (?:grand )?total of"
     r"|altogether|in total,?)\b[: ]{0,2}",
     re.IGNORECASE,
+)
+_SUBJECT = re.compile(
+    r"[ ,]*(?:it|that|this|the \w+|she|he|they)(?: is| are|['’]s| has| have| pays?| makes?)+ ", re.IGNORECASE
 )
 _OPENS_WITH_ADJUNCT = re.compile(
     r"\W{0,4}(?:with|if|since|because|after|given|as|for|in|when|by|at|of|out of|adding|using|starting|while"
@@ -475,7 +479,12 @@ def _without_adjuncts(sentence: str, values: list[tuple[int, str]]) -> list[tupl
     main = [(start, value) for start, value in values if start < cut]
     if len({value for _, value in main}) == 1:
         return main
-    core = [pair for pair in main if not _ADJUNCT_BEFORE.search(sentence[max(0, pair[0] - 60) : pair[0]])]
+    core = [
+        pair
+        for pair in main
+        if not _ADJUNCT_BEFORE.search(sentence[max(0, pair[0] - 60) : pair[0]])
+        and not (sentence[: pair[0]].endswith(", ") and re.match(r"[0-9]+, ", sentence[pair[0] :]))  # an age
+    ]
     return core or main
 
 
