@@ -1,17 +1,20 @@
 """The read-back set under every reader: how many wrong answers each takes as right, how many right ones it misses.
 
-    python benchmarks/readback.py [--part fitted] [--write]
+    python benchmarks/readback.py [--part fitted] [--write] [--lm-eval PYTHON]
 
 Readers are this package's strict and lenient scores and the published rules of lm-evaluation-harness and HELM for
 answers of the kind. Of the part kept apart only counts are printed. ``--write`` puts the table of that part into
-docs/reference/scoring.md, which a test recomputes.
+docs/reference/scoring.md, which a test recomputes. ``--lm-eval`` names an interpreter that has lm-evaluation-harness:
+its own filters and its own exact match then judge the same answers, and the verdicts that differ are counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import string
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -153,7 +156,8 @@ def renewed(page: str) -> str:
 # multiple-choice adapter, natural_qa). Neither has a rule for entities, relations, records and SQL.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _STATED = re.compile(
-    r"(?<=The answer is )(.*)(?=.)|(?<=the answer is )(.*)(?=.)|(?<=The answer: )(.*)(?=.)|(?<=The final answer: )(.*)(?=.)"
+    r"(?<=The answer is )(.*)(?=.)|(?<=the answer is )(.*)(?=.)|(?<=The answer: )(.*)(?=.)"
+    r"|(?<=The final answer: )(.*)(?=.)"
 )
 _YES_NO = re.compile(r"\b(Yes|No|yes|no)\b")
 _LETTER = re.compile(r"(\([A-Z]\))")
@@ -237,6 +241,75 @@ _OTHERS: dict[str, dict[str, Rule]] = {
 }
 
 
+_HARNESS = r"""
+import json, sys
+from lm_eval.api.metrics import exact_match_hf_evaluate as exact
+from lm_eval.filters.extraction import MultiChoiceRegexFilter, RegexFilter, WhitespaceFilter
+stated = RegexFilter(regex_pattern=STATED)
+filters = {
+    "number": (RegexFilter(regex_pattern=r"#### (\-?[0-9\.\,]+)"),
+               RegexFilter(regex_pattern=r"(-?[$0-9.,]{2,})|(-?[0-9]+)", group_select=-1)),
+    "yes_no": (stated, RegexFilter(regex_pattern=r"\b(Yes|No|yes|no)\b", group_select=-1)),
+    "choice": (stated, MultiChoiceRegexFilter(regex_pattern=r"(\([A-Z]\))", group_select=-1, ignore_case=True,
+                                              ignore_punctuation=True)),
+    "label": (stated, WhitespaceFilter()),
+    "short_answer": (WhitespaceFilter(),),
+}
+plain = {"ignore_case": True, "ignore_punctuation": True}
+compared = {
+    "number": {"ignore_case": True, "regexes_to_ignore": [",", r"\$", "(?s).*#### ", r"\.$"]},
+    "short_answer": {**plain, "regexes_to_ignore": [r"\b(?:The |the |An |A |The |a |an )"]},
+}
+for line in sys.stdin:
+    row = json.loads(line)
+    kind, verdicts = row["kind"], []
+    for filter in filters[kind]:
+        (prediction,), = filter.apply([[row["text"]]], [{"choices": row["choices"]}])
+        options = compared.get(kind, plain)
+        scores = [exact(predictions=[prediction], references=[gold], **options) for gold in row["golds"]]
+        verdicts.append(any(score["exact_match"] > 0 for score in scores))
+    print(json.dumps(verdicts))
+"""
+_HARNESS_KINDS = {
+    "number": "number",
+    "yes_no": "yes_no",
+    "choice": "choice",
+    "truthful_choice": "choice",
+    "short_answer": "short_answer",
+}
+
+
+def check_lm_eval(python: str, part: str) -> str:
+    """How many verdicts of lm-evaluation-harness' own code differ from our words for its rules, and of how many."""
+    answers = [answer for answer in load_part(part) if answer.kind in _OTHERS]
+    rows = []
+    for answer in answers:
+        kind, truth = _HARNESS_KINDS.get(answer.kind, "label"), answer.item.truth
+        golds = {"number": "answer", "choice": "choice", "short_answer": "answers"}.get(kind, "label")
+        gold = truth[golds]
+        # The tool stops generating at a line break, a full stop or a comma.
+        text = (
+            re.split(r"[\n.,]", answer.text.strip(), maxsplit=1)[0] if kind == "short_answer" else answer.text
+        )
+        rows.append({"kind": kind, "text": text, "golds": gold if isinstance(gold, list) else [gold],
+                     "choices": list(truth.get("choices", {}).values())})  # fmt: skip
+    script = _HARNESS.replace("STATED", repr(_STATED.pattern))
+    done = subprocess.run(
+        [python, "-c", script],
+        input="\n".join(map(json.dumps, rows)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    differ = total = 0
+    for answer, line in zip(answers, done.stdout.splitlines(), strict=True):
+        ours = verdicts(answer)
+        for reader, theirs in zip(("lm-eval strict", "lm-eval flexible"), json.loads(line), strict=False):
+            total += 1
+            differ += ours[reader] is not theirs
+    return f"{part}: {differ} of {total} verdicts of lm-evaluation-harness differ from its rules in our words"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -245,8 +318,11 @@ def main() -> None:
     parser.add_argument("--kind", action="append", default=[])
     parser.add_argument("--wrongly", action="store_true", help="list the misread answers of the fitted part")
     parser.add_argument("--write", action="store_true", help="renew the table of docs/reference/scoring.md")
+    parser.add_argument("--lm-eval", metavar="PYTHON", help="interpreter that has lm-evaluation-harness")
     args = parser.parse_args()
-    if args.write:
+    if args.lm_eval:
+        print(check_lm_eval(args.lm_eval, args.part))
+    elif args.write:
         PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     elif args.wrongly:
         for answer in load_part("fitted", tuple(args.kind)):

@@ -26,7 +26,7 @@ Conclusion = str | Unsure | None
 """The value that an answer claims, :data:`AMBIGUOUS`, or ``None`` where it claims none."""
 
 ASIDE, PLAIN, POINTED, MARKED, FINAL = range(5)
-"""How much a mention weighs: said by the way, named, pointed at ("it is …", bold), marked as the answer, as the final one."""
+"""How much a mention weighs: said by the way, named, pointed at ("it is …", bold), marked as the answer, as final."""
 
 
 class Mention(NamedTuple):
@@ -57,7 +57,8 @@ _SOFT = (
     r"|\bcorrected\b|\bon (?:second thought|reflection)"
     r"|\bi (?:meant|revise|change my)|\bsorry\b|\blet me (?:re\w+|correct|fix|try again|start over"
     r"|think again)|\bno,? (?:it|the|that|i|wait|sorry)\b"
-    r"|(?:[—–]|\.\.\.|…|,) ?no[,:]|\bupdate:|\bedit:|\bupon (?:re\w+|closer)|\brather:|\bchecking again"
+    r"|(?:[—–]|\.\.\.|…|,) ?no[,:]|(?<=[.!?] )no, (?=\S)|\bupdate:|\bedit:|\bupon (?:re\w+|closer)|\brather:"
+    r"|\bchecking again"
     r"|\bthought about it again"
 )
 RETRACTION = re.compile(rf"({_HARD})|{_SOFT}", re.IGNORECASE)
@@ -68,13 +69,17 @@ _EXCLUDES = re.compile(
     r"|\bexcept(?:ing)?\b(?: for)?"
     r"|\bother than|\bapart from|\baside from|\bexcluding|\bwith the exception of|\brather than|\binstead of"
     r"|\bas opposed to|\bunlike"
-    r"|\bfar from|\bthan\b(?: to| in| as)?|\bneither|\bnor\b|\bversus|\bvs\b|\b(?:rul(?:e|es|ed|ing) out"
+    r"|\b(?:far|away) from|\bthan\b(?: to| in| as)?|\bneither|\bnor\b|\bversus|\bvs\b|\b(?:rul(?:e|es|ed"
+    r"|ing) out"
     r"|eliminat\w+|discard\w*|reject\w*|dismiss\w*)",
     re.IGNORECASE,
 )
 _DENIES = re.compile(
-    r"\b(?:not|never|no longer|cannot|hardly|scarcely|\w+n['’]t|nicht|kein\w*|n['’]est pas|pas|fail(?:s|ed)? to|lacks?|refuses? to"
-    r"|(?:wrong|incorrect|false|a mistake|an error) to|nothing(?! but| else| other)|no(?! doubt| question| other| matter)(?= \w))\b"
+    r"\b(?:not|never|no longer|cannot|hardly|scarcely|\w+n['’]t|nicht|kein\w*|n['’]est pas|pas|fail(?:s"
+    r"|ed)? to|lacks?|refuses? to"
+    r"|(?:wrong|incorrect|false|a mistake|an error) to|nothing(?! but| else| other)|unlikely(?: to)?"
+    r"|(?<!no )(?<!out )(?<!a )(?<!ond )doubt|no(?! doubt| question"
+    r"| other| matter)(?= ))\b"
     r"(?! only| just| without)",
     re.IGNORECASE,
 )
@@ -85,7 +90,7 @@ _SCOPE_END = re.compile(
 )
 _LIST_WORDS = frozenset({"or", "and", "nor", "oder", "und", "ou", "et", "option", "options", "either"})
 _DENIED_AFTER = re.compile(
-    r"[\s\"'*`)\]]*(?:[,(—–-]\s*)?(?:\b(?:is|are|was|would be|seems|must be|sounds)\b (?:\w+ ){0,2}?(?:wrong"
+    r"[\s\"'*`)\]]*(?:[,:(—–-]\s*)?(?:\b(?:is|are|was|would be|seems|must be|sounds)\b (?:\w+ ){0,2}?(?:wrong"
     r"|incorrect|false|out\b|a myth|unlikely|untrue|excluded"
     r"|eliminated|ruled out|not\b|never\b)|\b(?:is|are|was|does|do|did|ca|wo|would)n['’]t\b|\bdoes not\b"
     r"|\bdo not\b|\bcannot\b|\bcan be (?:ruled|eliminated|excluded)"
@@ -102,7 +107,7 @@ _REFUTED_AFTER = re.compile(
 )
 _CONFIRMED_AFTER = re.compile(
     r"[\s\"'*`)\]]*(?:\b(?:is|was|would be|seems|must be) (?:the |a )?(?:\w+ )?(?:correct|right|best|answer"
-    r"|true)\b|[|:(\s]*(?:✓|✔|✅|☑))",
+    r"|true)\b|\bfits (?:best|better)\b|[|:(\s]*(?:✓|✔|✅|☑|(?:right|correct)\b))",
     re.IGNORECASE,
 )
 _DOUBT = (
@@ -116,11 +121,13 @@ _DOUBTED = re.compile(_DOUBT, re.IGNORECASE)
 _PERHAPS = re.compile(
     r"\b(?:might|may|could)(?: \w+)? (?:be|have|also|well)\b|\bmaybe\b|\bperhaps\b|\bpossibly\b"
     r"|\bconceivably\b|\bpotentially\b"
-    r"|\beither\b|\bbetween\b|\bpeut-être\b|\bvielleicht\b|\bquizás?\b|\btal vez\b|\btalvez\b|\bforse\b",
+    r"|\beither\b|\bbetween\b|\botherwise\b|\bor else\b|\bpeut-être\b|\bvielleicht\b|\bquizás?\b|\btal vez\b"
+    r"|\btalvez\b|\bforse\b",
     re.IGNORECASE,
 )
 _PERHAPS_AFTER = re.compile(
     rf"\bmaybe\b|\bperhaps\b|\bpossibly\b|\bonly if\b|\bunless\b|\botherwise\b|\bdepend(?:s|ing)\b|, if\b|\?"
+    rf"|\bis (?:also )?(?:possible|plausible|conceivable)\b"
     rf"|{_DOUBT}",
     re.IGNORECASE,
 )
@@ -130,21 +137,27 @@ _DOUBT_FOLLOWS = re.compile(
     re.IGNORECASE,
 )
 _HEARSAY = re.compile(
-    r"\b(?:some|many|most|people|others?|they|critics|you|one|everyone|students?|it is|it['’]s|often"
-    r"|commonly|widely|popularly)\b(?: \w+){0,3}?"
+    r"\b(?:some|many|most (?:people|would|readers|students|of)|people|others?|they|critics|everyone|students?"
+    r"|often|commonly|widely|popularly)\b(?: \w+){0,3}?"
     r" (?:say|says|said|think|thinks|thought|believe|believes|believed|argue|claim|assume|assumed|expect"
     r"|guess|suggest|answer|file|call|label|classify|put|choose|pick|go|vote|opt|consider|treat)\b"
+    r"|\b(?:you|one|it is|it['’]s)(?: \w+){0,2}? (?:say|says|said|think|thinks|thought|believe|believed"
+    r"|assume|assumed"
+    r"|expect|guess)\b|\bi (?:was going|was about|wanted|was tempted) to\b|\bsorry (?:to hear|about|for)\b"
+    r"|\bthank(?:s| you) for\b"
     r"|\bi (?:first|initially|originally|almost|at first)\b|\bi had (?:thought|said|guessed|assumed)\b"
     r"|\bat first\b|\binitially\b"
-    r"|\boriginally\b|\b(?:wrongly|mistakenly|falsely|erroneously)\b|\bformerly\b|\bpreviously\b|\bused to be\b|\bmy first (?:guess|answer|thought)"
-    r"|\bthe (?:naive|obvious|tempting|popular|common) ",
+    r"|\boriginally\b|\b(?:wrongly|mistakenly|falsely|erroneously)\b|\bformerly\b|\bpreviously\b"
+    r"|\bused to be\b|\bmy first (?:guess|answer|thought)"
+    r"|\bthe (?:naive|tempting) ",
     re.IGNORECASE,
 )
 _CONCEDES = re.compile(
-    r"\b(?:although|though|even though|even if|while|whereas|despite|in spite of|whatever)\b", re.IGNORECASE
+    r"\b(?:although|though|even though|even if|while|whereas|despite|in spite of|whatever)\b[^,]*$",
+    re.IGNORECASE,
 )
 _CONTRAST = re.compile(
-    r"\b(?:but|however|yet|instead|so|therefore|hence|thus)\b|[—–]|, (?=(?:it|this|that|the|i|we)\b)",
+    r"\b(?:but|however|yet|instead|so|therefore|hence|thus)\b|[—–]|: |, (?=(?:it|this|that|the|i|we)\b)",
     re.IGNORECASE,
 )
 _CONDITION = re.compile(
@@ -156,7 +169,8 @@ REFUSAL = re.compile(
     r"|must decline|decline to|do not want to)"
     r"|i(?:['’]m| am) (?:unable|not able) to|as an ai\b.{0,40}) ?(?:\w+ ){0,2}?(?:help|assist|answer|provide"
     r"|comply|discuss|categori[sz]e|classify"
-    r"|determine|do|write|extract|read|give|share|decide|choose|label|process|handle|engage|fulfil)",
+    r"|determine|do|write|extract|read|solve|calculate|compute|confirm|fix|give|share|decide|choose|label"
+    r"|process|handle|engage|fulfil)",
     re.IGNORECASE,
 )
 """A sentence that declines to do what was asked: what it names is no answer."""
@@ -229,9 +243,9 @@ class Statement:
         """The mentions that are not taken back: those behind the last words that do so."""
         for cue in reversed(list(RETRACTION.finditer(self.text))):
             after = [mention for mention in standing if mention.start >= cue.end() and mention.weight > ASIDE]
-            before = [mention for mention in standing if mention.end <= cue.start()]
+            before = [mention for mention in standing if mention.start < cue.end()]
             if before and (after or cue[1]):
-                return [mention for mention in standing if mention.start >= cue.start()]
+                return [mention for mention in standing if mention.start >= cue.end()]
         return standing
 
     def _status(self, mention: Mention, spans: Sequence[tuple[int, int]], closed: bool) -> str:

@@ -96,8 +96,8 @@ def loose_answer(
     """What a lenient reader takes for the one value of an answer, and by which rule; ``None`` where it finds nothing.
 
     The value under one of ``names`` in the ``fields`` that were read, else in broken JSON, else the text outside JSON,
-    which has no rule: its task says what counts there. ``doubted`` says that the object in the text was taken back or is
-    one of several: then the words behind it count alone.
+    which has no rule: its task says what counts there. ``doubted`` says that the object in the text was taken back or
+    is one of several: then the words behind it count alone.
 
     >>> loose_answer('{"Label": "World",}', {}, ["label"]), loose_answer("I say World.", {}, ["label"])
     (('World', 'trailing comma'), ('I say World.', None))

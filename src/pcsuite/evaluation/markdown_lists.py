@@ -149,24 +149,24 @@ def triples(text: str) -> list[list[str]] | None:
 
 
 def named_values(text: str, names: Sequence[str]) -> dict[str, Any]:
-    """What lines ``name: value`` or a table of fields give for each of ``names``; those that are not there are left out.
+    """What lines ``name: value`` or a table of fields give for each of ``names``; those not there are left out.
 
     >>> named_values("- **Vendor:** Oak\\n- Total: 12", ["vendor", "total"])
     {'vendor': 'Oak', 'total': '12'}
     """
-    wanted = {_folded(name): name for name in names}
+    by_key = {_folded(name): name for name in names}
     values: dict[str, Any] = {}
     records = table_records(text)
-    if len(records) == 1 and sum(_folded(key) in wanted for key in records[0]) > 1:
-        return {wanted[_folded(key)]: value for key, value in records[0].items() if _folded(key) in wanted}
+    if len(records) == 1 and sum(_folded(key) in by_key for key in records[0]) > 1:
+        return {by_key[_folded(key)]: value for key, value in records[0].items() if _folded(key) in by_key}
     for record in records:
         cells = list(record.values())
-        if len(cells) > 1 and _folded(cells[0]) in wanted:
-            values[wanted[_folded(cells[0])]] = cells[1]
+        if len(cells) > 1 and _folded(cells[0]) in by_key:
+            values[by_key[_folded(cells[0])]] = cells[1]
     for line, _ in list_entries(text) if not records else ():
         key, sign, value = line.partition(":")
-        if sign and _folded(key) in wanted and bare(value):
-            values[wanted[_folded(key)]] = bare(value)
+        if sign and _folded(key) in by_key and bare(value):
+            values[by_key[_folded(key)]] = bare(value)
     return values
 
 

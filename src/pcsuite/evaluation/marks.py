@@ -1,4 +1,4 @@
-"""What an answer marks as its answer: ``####``, "Final answer:", ``\\boxed{…}``, answer tags, lines that name a field, bold.
+"""What an answer marks as its answer: ``####``, "Final answer:", ``\\boxed{…}``, tags, lines that name a field, bold.
 
 Every pattern is linear in the length of the text: answers are whatever a model wrote.
 """
@@ -42,7 +42,8 @@ _WITHIN = re.compile(
     re.IGNORECASE,
 )
 _SCRIPT = re.compile(
-    r"(?P<final>最终|最終)?(?:答案|答え|回答|正解|정답|답변|답|الإجابة|الجواب|उत्तर|जवाब)[ ]?(?:[^\s\w]?(?:是|为|為|は|은|는|هي|هو"
+    r"(?P<final>最终|最終)?"
+    r"(?:答案|答え|回答|正解|정답|답변|답|الإجابة|الجواب|उत्तर|जवाब)[ ]?(?:[^\s\w]?(?:是|为|為|は|은|는|هي|هو"
     r"|है))?[ :：]{0,3}"
 )
 _BOX = re.compile(r"\\(?:boxed|fbox)[ ]{0,2}\{")
@@ -161,8 +162,10 @@ _POINTS = re.compile(
 
 
 _NOUN_FOLLOWS = re.compile(
-    r" (?!because|since|as|and|or|but|here|in|not|rather|than|so|with|by|at|on|for|to|throughout|issue|question|ticket|category"
-    r"|label|class|desk|item|topic|one|problem|request|related|matter|type|answer|if|when|due|based|the|this|it|is|was)[a-z]"
+    r" (?!because|since|as|and|or|but|here|in|not|rather|than|so|with|by|at|on|for|to|throughout|issue"
+    r"|question|ticket|category"
+    r"|label|class|desk|item|topic|one|problem|request|related|matter|type|answer|if|when|due|based|the|this"
+    r"|it|is|was)[a-z]"
 )
 
 

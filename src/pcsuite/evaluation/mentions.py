@@ -42,10 +42,10 @@ def claimed_label(
 ) -> Conclusion:
     """The one label that a text claims; blanks, slashes and underscores within a label do not count.
 
-    ``spellings`` map what a label may be called to the label, ``fields`` are names that a line may give its value under.
+    ``spellings`` map what a label may be called to the label, ``fields`` are names that a line may give its value by.
     In a text of more than 60 characters (or where ``any_case`` is false) capitals of a spelling must be capitals: "all
-    over the world" does not name World. A word in lower case counts in a short text or where something points at it, and
-    everywhere where the spellings are ``verbs`` that say nothing else ("the page supports the claim").
+    over the world" does not name World. A word in lower case counts in a short text or where something points at it,
+    and everywhere where the spellings are ``verbs`` that say nothing else ("the page supports the claim").
 
     >>> desks = {"Sports": "Sports", "Sci/Tech": "Sci/Tech"}
     >>> claimed_label("Rather sci_tech than Sports.", desks), claimed_label("Anything but Sports.", desks)
@@ -88,12 +88,12 @@ def _settled(
 
 
 def _without_lists(mentions: list[Mention], text: str) -> list[Mention]:
-    """The mentions less those of a list of three and more: the prompt repeated; all of them where there is nothing else."""
+    """The mentions less those of a list of three and more, the prompt repeated; all where there is nothing else."""
     listed: set[Mention] = set()
     run: list[Mention] = []
     for mention in mentions:
         joined = run and re.fullmatch(
-            r"[\s\"'*`)(]*(?:,|/|\||or|and|,\s?or|,\s?and|;)[\s\"'*`(]*", text[run[-1].end : mention.start]
+            r"[\s\"'*`]*(?:,|/|\||or|and|,\s?or|,\s?and|;)[\s\"'*`]*", text[run[-1].end : mention.start]
         )
         run = [*run, mention] if joined else [mention]
         if len({one.value for one in run}) > 2:
@@ -164,7 +164,10 @@ YES_NO_WORDS = {
 """The words for yes and for no in the larger languages; those other than English count at the head of a sentence."""
 
 _SETS_OFF = r"(?=\W*$|\s*[,.!;:*)\]}\"'”’»\n—–。，、！；،।]|\s*-(?!\w)"
-_HEAD = r"(?:^|[.!?;:。！？\n—–])[\s*_\"'“‘`>#|({\[-]*(?:(?:so|thus|therefore|hence|well|overall|in short|also|donc|alors)\b,?\s*)?"
+_HEAD = (
+    r"(?:^|[.!?;:。！？\n—–])[\s*_\"'“‘`>#|({\[-]*"
+    r"(?:(?:so|thus|therefore|hence|well|overall|in short|also|donc|alors)\b,?\s*)?"
+)
 _LIKELY = (
     r"(?:(?:most |very |quite |almost )?(?:likely|probably|certainly|definitely|surely|clearly|i(?:['’]d"
     r"| would)? say|i think|i believe|my answer is"
@@ -185,7 +188,8 @@ _YES_NO_HEAD = re.compile(
     re.IGNORECASE,
 )
 _FOREIGN_HEAD = re.compile(
-    rf"(?:{_HEAD}|\b(?:lautet|ist|est|es|è|é|jest)\s+|[是为は]\s?)(?:(?P<yes>{_words(0, english=False)})|(?P<no>{_words(1, english=False)})){_SETS_OFF})",
+    rf"(?:{_HEAD}|\b(?:lautet|ist|est|es|è|é|jest)\s+|[是为は]\s?)(?:(?P<yes>{_words(0, english=False)})"
+    rf"|(?P<no>{_words(1, english=False)})){_SETS_OFF})",
     re.IGNORECASE,
 )
 _AFFIRMS = re.compile(
@@ -253,7 +257,8 @@ def claimed_yes_or_no(text: str, fields: tuple[str, ...] = ()) -> Conclusion:
     return Statement(text).settle(mentions[:_MOST_MENTIONS])
 
 
-_LETTER = re.compile(r"(?<![\w'’])([A-Z])(?![\w'’])|\(([a-z])\)")
+_LETTER = re.compile(r"(?<![A-Za-zÀ-ɏ0-9_'’])([A-Z])(?![A-Za-zÀ-ɏ0-9_'’])|\(([a-z])\)")
+_BARE_LETTER = re.compile(r"[\s*_\"'`(]*([a-z])[)*_\"'`]*[.)]?\s*(?=$|\n)")
 _ARTICLE = re.compile(
     r"A\s+(?!is\b|and\b|or\b|because\b|since\b|as\b|rather\b|was\b|would\b|seems\b|but\b|by\b|over\b"
     r"|instead\b|fits\b)[a-z]|I\s"
@@ -274,8 +279,8 @@ def claimed_choice(text: str, choices: Mapping[str, str], fields: tuple[str, ...
     """The letter of the option that a text claims, by its letter, its text or both.
 
     A letter counts where words point at it ("most likely D"), at the head or the end of a sentence; "A" as an article
-    does not. A letter with another option's text, and two options, are :data:`AMBIGUOUS`; options that are listed as the
-    prompt lists them are none.
+    does not. A letter with another option's text, and two options, are :data:`AMBIGUOUS`; options that are listed as
+    the prompt lists them are none.
 
     >>> options = {"A": "river bank", "D": "beach"}
     >>> claimed_choice("D, beach", options), claimed_choice("most likely D", options)
@@ -294,6 +299,11 @@ def claimed_choice(text: str, choices: Mapping[str, str], fields: tuple[str, ...
             if letter is not None:
                 mentions.append(Mention(letter, match.start(), match.end()))
     inside = [(mention.start, mention.end) for mention in mentions]
+    for mark in marks_of(text, fields):
+        bare = _BARE_LETTER.match(text, mark.start, mark.end)
+        if bare is not None and bare[1].upper() in letters:  # "Answer: b"
+            mentions.append(Mention(letters[bare[1].upper()], bare.start(1), bare.end(1)))
+            inside.append(bare.span(1))
     for match in _LETTER.finditer(text):
         letter = letters.get((match[1] or match[2]).upper())
         if letter is None or any(start <= match.start() < end for start, end in inside):
@@ -342,7 +352,8 @@ def _without_options(mentions: list[Mention], text: str) -> list[Mention]:
 
 _REFERENCE, _RIVAL = "reference", "rival"
 _RELATED = re.compile(
-    r"\b(?:near|(?:inspired|influenced|admired|taught) by|based on|close to|(?:not )?far from|next to|outside|beside|after|before|(?:west|east|north|south"
+    r"\b(?:near|(?:inspired|influenced|admired|taught) by|based on|close to|(?:not )?far from|next to"
+    r"|outside|beside|after|before|(?:west|east|north|south"
     r"|rival|son|daughter|brother|sister|wife|husband|friend"
     r"|student|pupil|teacher|successor|predecessor|neighbou?r|suburb|namesake|contemporary|disciple"
     r"|assistant|colleague|mother|father|miles|km|kilomet\w+)"
@@ -353,6 +364,12 @@ _OR_BEFORE = re.compile(
     r"\b(?:or|und/oder|oder|ou)(?: the| a| maybe| perhaps| possibly)? [\"'*(]{0,3}$", re.IGNORECASE
 )
 _OR_AFTER = re.compile(r"[\"'*)]{0,3}[,;]?\s?(?:[–—-]\s?)?(?:or|oder|ou)\b", re.IGNORECASE)
+# "Armstrong and Aldrin" names two; "Armstrong, and he …" one.
+_AND_BEFORE = re.compile(r"\b[A-Z][\w'’]*,? (?:and|&) $")
+_AND_AFTER = re.compile(r",? (?:and|&) [A-Z][a-z]")
+_BOUND_AFTER = re.compile(
+    r" (?:at the (?:latest|earliest|most|least)|or (?:earlier|later|before|after))\b", re.IGNORECASE
+)
 _APPOSITION = re.compile(
     r"\W*(?:[A-Z][\w'’.-]*[ ]?){1,4},\s(?:a|an|the|who|which|near|not far|close|born|student|once)\b"
 )
@@ -381,7 +398,9 @@ def claims_reference(text: str, references: Sequence[str], fields: tuple[str, ..
     mentions = []
     for match in _spelling_pattern(tuple(references)).finditer(text):
         before = text[max(0, match.start() - 60) : match.start()]
-        if _OR_BEFORE.search(before) or _OR_AFTER.match(text, match.end()):
+        if any(pattern.search(before) for pattern in (_OR_BEFORE, _AND_BEFORE)):
+            return None
+        if any(pattern.match(text, match.end()) for pattern in (_OR_AFTER, _AND_AFTER, _BOUND_AFTER)):
             return None
         mentions.append(
             Mention(_REFERENCE, match.start(), match.end(), ASIDE if _RELATED.search(before) else PLAIN)

@@ -24,7 +24,7 @@ _MINUS_WORD = re.compile(r"\b(?:minus|negative) (?=[$€£]?\.?[0-9])", re.IGNOR
 _SUPERSCRIPT = re.compile(r"(?<=[0-9])([⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})")
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _TIMES_POWER = re.compile(r"([0-9.]{1,12})[ ]{0,2}[x×*·][ ]{0,2}10\^\{?(-?[0-9]{1,2})\}?")
-_POWER = re.compile(r"(?<![0-9.,])([0-9]{1,4})\^\{?([0-9]{1,2})\}?(?![0-9])")
+_POWER = re.compile(r"(?<![0-9.,])([0-9]{1,4})\^\{?(-?[0-9]{1,2})\}?(?![0-9])")
 _GROUPED = re.compile(r"(?<![0-9.,/^])([0-9]{1,3})((?:[ \u00a0\u2009\u202f'’_][0-9]{3})+)(?![0-9])")
 _POINT_GROUPS = re.compile(r"(?<![0-9.,])([0-9]{1,3}(?:\.[0-9]{3})+),([0-9]{1,2})(?![0-9,])")
 _DECIMAL_COMMA = re.compile(r"(?<![0-9.,])([0-9]+),([0-9]{1,2})(?![0-9]|,[0-9])")
@@ -40,7 +40,7 @@ _LATEX = (
 
 
 def plain_notation(text: str) -> str:
-    """The text without LaTeX's dress, with fractions written out, minus as a sign, powers worked out, numerals ungrouped.
+    """The text without LaTeX's dress: fractions written out, minus as a sign, powers worked out, numerals ungrouped.
 
     >>> plain_notation("1½ of 1 200"), plain_notation("minus 3"), plain_notation("10^3"), plain_notation("1.200,50")
     ('1 1/2 of 1200', '-3', '1000', '1200.50')
@@ -66,8 +66,11 @@ def plain_notation(text: str) -> str:
 
 def _worked_out(power: re.Match[str]) -> str:
     """The value of a power, or the power itself where it is no number that anybody writes out."""
-    value = int(power[1]) ** int(power[2])
-    return str(value) if value < 10**19 else power[0]
+    base, exponent = int(power[1]), int(power[2])
+    if exponent < 0 and not base:
+        return power[0]
+    value = Fraction(base) ** exponent
+    return number_text(value) if value < 10**19 else power[0]
 
 
 def number_text(value: Fraction) -> str:

@@ -500,8 +500,8 @@ def match_choice(value: str, choices: Mapping[str, str]) -> str | None:
             return letter
     word = _OPTION_WORD.match(text)
     match = _LETTER_FIRST.match(text, word.end() if word else 0)
-    letter = letters.get(match[1].upper()) if match else None
-    if match is None or letter is None:
+    chosen = letters.get(match[1].upper()) if match else None
+    if match is None or chosen is None:
         return None
-    rest, own = base.squad_normalise(text[match.end() :]), base.squad_normalise(choices[letter])
-    return letter if not rest or f"{rest} ".startswith(f"{own} ") else None
+    rest, option = base.squad_normalise(text[match.end() :]), base.squad_normalise(choices[chosen])
+    return chosen if not rest or f"{rest} ".startswith(f"{option} ") else None

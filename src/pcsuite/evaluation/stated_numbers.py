@@ -56,7 +56,7 @@ _GOES_ON = re.compile(
     r"|even )?[$€£]?-?\.?[0-9]|:[0-9]"
     r"|\+(?![0-9])|(?: [A-Za-z]{1,12})? (?:or|and) (?:more|less|fewer|higher|lower|greater|above|below|up"
     r"|over|so)\b| at (?:least|most|minimum)\b"
-    r"| ?[\[(](?:or|maybe|perhaps)\b| ?[<>≤≥]"
+    r"| ?[\[(](?:or|maybe|perhaps)\b| ?[<>≤≥]|(?<=,) [$€£]?-?[0-9]"
 )
 _EQUALS = re.compile(r"[ ]{0,2}=(?![=>])")
 _SENTENCE_END = re.compile(
@@ -64,7 +64,7 @@ _SENTENCE_END = re.compile(
 )
 
 _LONGEST = 40_000
-_QUICK = re.compile(r"[ \t]*\$?(-?[0-9][0-9,]*(?:\.[0-9]+)?)\.?")
+_QUICK = re.compile(r"[ \t]*\$?(-?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\.?")
 _DOUBT = re.compile(
     r"\b(?:not|n['’]t)(?: \w+)? (?:sure|certain)\b|\bunsure\b|\buncertain\b|\bdon['’]t know\b|\b(?:might|may"
     r"|could)(?: \w+)? be\b|\bmaybe\b|\bperhaps\b"
@@ -84,12 +84,13 @@ _NOT_A_CLAIM = re.compile(
 )
 _NO_QUANTITY_BEFORE = re.compile(
     r"(?:\b(?:step|part|option|question|problem|example|case|day|no\.|section|chapter|page|version|figure"
-    r"|table|line|item|grade)[ ]?|#|\bv\.? ?)$|[^\W\d_][-_]?$",
+    r"|table|line|item|grade)[ ]?|#|\bv\.? ?)$|[A-Za-zÀ-ɏ][-_]?$",
     re.IGNORECASE,
 )
 _NO_QUANTITY_AFTER = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _DENIED_BEFORE = re.compile(
-    r"(?:\b(?:not|never|nor|neither|\w+n['’]t|cannot|instead of|rather than|except|other than|anything but"
+    r"(?:\b(?:(?:any|every|all)\w*(?: \w+)? but|not|never|nor|neither|\w+n['’]t|cannot|instead of"
+    r"|rather than|except|other than|anything but"
     r"|unlike|than)\b"
     r"(?: be| equal to| exactly| to| for| just| only| the answer| a| the)*[ *_$€£:]{0,4}|\bit (?:isn['’]t"
     r"|is not|wasn['’]t) [ *_$€£]{0,4})$",
@@ -104,7 +105,7 @@ _BOUND_BEFORE = re.compile(
     rf"(?:\b(?:{_BOUND_WORDS})|(?<![-=])[<>≤≥]=?)[ ]{{0,2}}[*_$€£(]{{0,4}}$", re.IGNORECASE
 )
 _JOINED_BEFORE = re.compile(
-    r"(?:\bbetween [$€£]?-?[0-9][0-9,.]*(?: \w+)? and|[0-9][%$€£]?(?: [A-Za-z]{1,12})? \(?(?:or|to)"
+    r"(?:\bbetween [$€£]?-?[0-9][0-9,.]*(?: \w+)? and|[0-9][%$€£]?(?: [A-Za-z]{1,12})? \(?(?:or|to|and)"
     r"|[0-9]%? ?[–—-]|[0-9] ?[*×·÷+/−]|[0-9] x|[0-9]:|\beither)[ ]?[*_$€£(]{0,4}$",
     re.IGNORECASE,
 )
@@ -140,9 +141,9 @@ def read_number(text: str) -> NumberReading:
 
     ``#### 42`` wins over "Final answer: 42", this over "The answer is 42", all over ``\\boxed{42}``, and marks over
     what stands in bold in the last line that has a number, a number alone on the first line, and the number of the last
-    sentence that has one. Of several marks of a kind the last that speaks of a number counts. What was taken back before
-    ("Wait, that's wrong") does not. There is no number where it is denied or open ("not 42", "at least 42", "40 or 42"),
-    where two kinds of marks disagree, or where the last sentence has several and none is what it is about.
+    sentence that has one. Of several marks of a kind the last that speaks of a number counts. What was taken back
+    before ("Wait, that's wrong") does not. There is no number where it is denied or open ("not 42", "at least 42",
+    "40 or 42"), where two kinds of marks disagree, or where the last sentence has several and none is what it is about.
 
     >>> read_number("The answer is 41. Wait, that's wrong. The answer is 42.").number
     '42'
@@ -239,7 +240,7 @@ def normalise_number(text: str) -> str | None:
 
     Thousands separators, currency signs, a trailing full stop and needless zeros go; a fraction becomes its
     decimal value where that is finite, else ``"p/q"``; "1.2 million" is 1200000; of an equation the last side counts.
-    ``None`` where the text does not start with a number, or gives a bound, a range, an alternative or an unfinished sum.
+    ``None`` where the text does not start with a number, or gives a bound, a range, alternatives or an unfinished sum.
 
     >>> normalise_number("$1,200.00."), normalise_number("3/8"), normalise_number("none")
     ('1200', '0.375', None)
@@ -405,7 +406,7 @@ def _bold_number(line: str) -> str | None:
 
 
 def _quantities(sentence: str) -> tuple[set[str] | None, bool]:
-    """What a sentence may state: ``None`` for no quantity at all, else the values that stand, and whether they are open.
+    """What a sentence may state: ``None`` for no quantity, else the values that stand, and whether they are open.
 
     Denied values, bounds and ranges do not stand; of an equation the result does. Of several the one that is no
     part of an adjunct ("for 16 glasses") or of an explanation stands.
@@ -414,13 +415,12 @@ def _quantities(sentence: str) -> tuple[set[str] | None, bool]:
     if not matches:
         return None, False
     if not _DENIED_BEFORE.search(sentence[: matches[0].start()]):
-        result = _result(sentence) if _EQUALS.search(sentence) else None
-        if result is None and len(matches) > 1:
-            # "12 plus 30 makes 42"
-            sides = _RESULT_VERB.split(sentence)
-            result = (
-                _single(sides[-1]) if len(sides) > 1 and not _DENIED_BEFORE.search(sides[-2] + " ") else None
-            )
+        result = None
+        sides = _RESULT_VERB.split(sentence) if len(matches) > 1 else []
+        if len(sides) > 1 and NUMERAL.search(sides[-1]) and not _DENIED_BEFORE.search(sides[-2] + " "):
+            result = _single(_SUBJECT.sub("", sides[-1], count=1))  # "12 plus 30 makes 42", "…, so it is 42"
+        if result is None and _EQUALS.search(sentence):
+            result = _result(sentence)
         if result is not None:
             return {result}, False
     values: list[tuple[int, str]] = []
@@ -447,12 +447,18 @@ def _quantities(sentence: str) -> tuple[set[str] | None, bool]:
 
 
 _RESULT_VERB = re.compile(
-    r"\b(?:makes|gives(?: us)?|equals|yields|totals|comes to|adds up to|amounts to|(?:for |is |are |makes |gives )?a (?:grand )?total of"
+    r"\b(?:so|therefore|thus|hence|earning|making|leaving|giving|totall?ing|yielding|resulting in|bringing in"
+    r"|makes|gives(?: us)?|equals|yields|totals|comes to|adds up to|amounts to|(?:for |is |are |makes "
+    r"|gives )?a (?:grand )?total of"
     r"|altogether|in total,?)\b[: ]{0,2}",
     re.IGNORECASE,
 )
+_SUBJECT = re.compile(
+    r"[ ,]*(?:it|that|this|the \w+|she|he|they)(?: is| are|['’]s| has| have| pays?| makes?)+ ", re.IGNORECASE
+)
 _OPENS_WITH_ADJUNCT = re.compile(
-    r"\W{0,4}(?:with|if|since|because|after|given|as|for|in|when|by|at|of|out of|adding|using|starting|while|although)\b[^,]{1,160}, ",
+    r"\W{0,4}(?:with|if|since|because|after|given|as|for|in|when|by|at|of|out of|adding|using|starting|while"
+    r"|although)\b[^,]{1,160}, ",
     re.IGNORECASE,
 )
 _PART_OF_IT = re.compile(r"(?: [A-Za-z]{1,12})? of (?:them|these|those|which|whom|it)\b")
@@ -473,7 +479,12 @@ def _without_adjuncts(sentence: str, values: list[tuple[int, str]]) -> list[tupl
     main = [(start, value) for start, value in values if start < cut]
     if len({value for _, value in main}) == 1:
         return main
-    core = [pair for pair in main if not _ADJUNCT_BEFORE.search(sentence[max(0, pair[0] - 60) : pair[0]])]
+    core = [
+        pair
+        for pair in main
+        if not _ADJUNCT_BEFORE.search(sentence[max(0, pair[0] - 60) : pair[0]])
+        and not (sentence[: pair[0]].endswith(", ") and re.match(r"[0-9]+, ", sentence[pair[0] :]))  # an age
+    ]
     return core or main
 
 
