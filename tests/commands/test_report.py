@@ -222,7 +222,7 @@ def test_two_results_files_of_promptfoo_give_a_verdict_with_one_command(tmp_path
     assert main(["compare", *reversed(files), "--fail-on-regression", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert (len(told["broke"]), len(told["fixed"]), told["correction"]) == (6, 0, "holm")
-    assert told["gate"].startswith("What this gate can find")
+    assert told["reach"].startswith("What this gate can find")
 
 
 @pytest.mark.slow

@@ -196,19 +196,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``, or where planned
     items without a score could hide that. Runs that were to ask different items are an ``AnalysisError``.
     """
-<<<<<<< HEAD
-    from pcsuite.api.runs import Run, compare, side_of
-=======
-    from pcsuite.api.runs import Run, changed_answers, check_reading, compare, side_of
-    from pcsuite.reporting.gates import gate_line
-    from pcsuite.reporting.junit import comparison_junit
-    from pcsuite.reporting.markdown import (
-        changes_text,
-        comparison_github,
-        comparison_markdown,
-        comparison_text,
-    )
->>>>>>> imports
+    from pcsuite.api.runs import Run, check_reading, compare, side_of
 
     options.check_named(args.cluster, "--cluster")
     options.check_named(args.conditions, "--conditions")
@@ -241,7 +229,8 @@ def execute_compare(args: argparse.Namespace) -> int:
     names = (args.first.stem if first is None else first.name, second.name)
     if args.second is None and args.arms is not None:
         names = (args.arms[0], args.arms[1])
-<<<<<<< HEAD
+    elif names[0] == names[1]:  # main/results.json and branch/results.json
+        names = (str(args.first), str(args.second))
     print_comparison(args, comparison, names, (first, second))
     whole = {"full", "none"} <= {key.condition for key in comparison.keys}
     if whole and not args.conditions and args.shown == "text" and not args.json:
@@ -274,10 +263,6 @@ def print_comparison(
     from pcsuite.reporting.junit import comparison_junit
     from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 
-=======
-    elif names[0] == names[1]:  # main/results.json and branch/results.json
-        names = (str(args.first), str(args.second))
->>>>>>> imports
     if args.csv:
         comparison.table.write_csv(args.csv)
     if args.junit:
@@ -331,7 +316,7 @@ def comparison_document(comparison: Comparison, first: str, second: str) -> dict
         "only_second": [key._asdict() for key in comparison.only_second],
         "cells": list(comparison.table.records()),
         "correction": comparison.correction,
-        "gate": gate_line(comparison.gates) or None,
+        "reach": gate_line(comparison.gates) or None,
         "broke": changed(comparison.broke),
         "fixed": changed(comparison.fixed),
     }
