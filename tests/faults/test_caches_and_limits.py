@@ -69,7 +69,7 @@ def test_a_damaged_entry_is_asked_for_again(tmp_path, value):
         suite = load_suite(profile_of(tmp_path, server, items=2))
         run_suite(suite, quiet=True, policy=POLICY)
         with sqlite3.connect(tmp_path / "cache" / FILE_NAME) as database:
-            database.execute("UPDATE responses SET value = ?", (value,))
+            database.execute("UPDATE answers SET value = ?", (value,))
         database.close()
         again = load_suite(profile_of(tmp_path, server, items=2), {"run.name": "again"})
         summary = run_suite(again, quiet=True, policy=POLICY)

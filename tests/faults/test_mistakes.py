@@ -78,7 +78,9 @@ report tickets.csv                                        | tickets.csv: no read
 report done --format pdf                                  | --format | invalid choice: 'pdf'
 report done --baseline C99 --no-plots                     | C99 | choose from
 report done --out tickets.csv --no-plots                  | tickets.csv | Not a directory
-compare done                                              | required: RUN_B
+compare done                                              | done alone has nothing to be compared with | --arms A B
+gate plan --margin 0.05                                   | how many items does the gate ask? | --items 40
+gate plan --items 40 --margin 0.05 --loss 2               | --loss: losses above 0 and up to
 compare done done --conditions ''                         | --conditions: no name is given
 compare done done --conditions C99                        | --conditions: the first run has no condition 'C99'
 compare done done --conditions C0=                        | --conditions C0=: expected A, or A=B

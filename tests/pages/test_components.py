@@ -34,7 +34,7 @@ def test_an_interval_that_is_wider_than_its_axis_ends_with_it():
     ],
 )
 def test_an_effect_has_a_colour_only_where_it_holds(value, holds, html):
-    assert component("amount", SimpleNamespace(value=value, holds=holds)) == html
+    assert component("amount", SimpleNamespace(value=value, holds=holds, form="")) == html
 
 
 def test_columns_of_numbers_stand_to_the_right_and_are_named():

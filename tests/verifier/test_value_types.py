@@ -151,7 +151,7 @@ def test_a_type_without_its_library_says_which_extra_brings_it(tmp_path, monkeyp
     monkeypatch.setitem(sys.modules, "phonenumbers", None)
     path = tmp_path / "m.yaml"
     path.write_text("tolerances: {default: {}}\nfields:\n  - {path: x, type: phone}\n")
-    with pytest.raises(Exception, match=r"phonenumbers is not installed.*prompt-control-suite\[verify\]"):
+    with pytest.raises(Exception, match=r"phonenumbers is not installed.*pip install .*\[verify\]"):
         load_mapping(path)
 
 

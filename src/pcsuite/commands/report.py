@@ -240,7 +240,8 @@ def execute_compare(args: argparse.Namespace) -> int:
 
 
 FORMAT = flag("--format", "how to print; github: a comment for a pull request, with the items that broke or were fixed"
-              " (default: text)", choices=("text", "md", "markdown", "github", "json"), default="text", dest="shown")  # fmt: skip
+              " (default: text)", choices=("text", "md", "markdown", "github", "json"), default="text",
+              dest="shown")  # fmt: skip
 FILES = (
     flag("--csv", "also write every compared cell to a CSV file", **FILE),
     flag("--junit", "also write JUnit XML: a case for each compared metric", **FILE),

@@ -25,8 +25,8 @@ from pcsuite.evaluation.metric_cache import (
     summarise_cache,
 )
 from pcsuite.evaluation.ner import NerEvaluator
-from pcsuite.evaluation.numerals import final_number
 from pcsuite.evaluation.parsing import parse_object
+from pcsuite.evaluation.stated_numbers import final_number
 from pcsuite.evaluation.truthfulqa import TruthfulQaEvaluator, TruthfulQaOptions
 from pcsuite.runners.task_plan import task_evaluator
 from pcsuite.stats.f1 import precision_recall_f1
