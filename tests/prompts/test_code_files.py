@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pcsuite.errors import PromptError
 from pcsuite.prompts.blocks import split_source
-from pcsuite.prompts.sources import source_of
+from pcsuite.prompts.reading import source_of
 
 PYTHON = '''"""The service."""
 import textwrap

@@ -6,7 +6,8 @@ import pytest
 
 from pcsuite.errors import PromptError
 from pcsuite.prompts.blocks import read_prompt, split_source
-from pcsuite.prompts.sources import PromptFile, TextSource, read_source, source_of
+from pcsuite.prompts.reading import read_source, source_of
+from pcsuite.prompts.sources import PromptFile, TextSource
 from support.prompt_texts import split_prompt
 
 

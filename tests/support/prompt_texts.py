@@ -1,7 +1,7 @@
 """Prompts from texts, for tests of what is done with them."""
 
 from pcsuite.prompts.blocks import SplitPrompt, split_source
-from pcsuite.prompts.sources import source_of
+from pcsuite.prompts.reading import source_of
 from pcsuite.prompts.splitting import SplitMethod
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from pcsuite.errors import PromptError, did_you_mean
 from pcsuite.prompts.pieces import Piece
-from pcsuite.prompts.sources import PromptSource, PromptText, read_source
+from pcsuite.prompts.reading import read_source
+from pcsuite.prompts.sources import PromptSource, PromptText
 from pcsuite.prompts.splitting import SplitMethod, split_inside, split_text, without_marks
 from pcsuite.prompts.variables import Filling, VariableError, has_variables, is_jinja, variables
 from pcsuite.prompts.verbatim import INPUT_NAMES, chat_piece, jinja_names
@@ -109,7 +110,7 @@ class SplitPrompt:
 
         Of a chat it is the chat's text form (:mod:`pcsuite.prompts.verbatim`), messages without a block left out.
 
-        >>> from pcsuite.prompts.sources import source_of
+        >>> from pcsuite.prompts.reading import source_of
         >>> split_source(source_of("Be kind.\\n\\n{{ input }}\\n", ".md")).sent(["input"])
         '{{ input }}\\n'
         """
@@ -301,7 +302,7 @@ def split_source(
 
     Arguments and errors are those of :func:`read_prompt`.
 
-    >>> from pcsuite.prompts.sources import source_of
+    >>> from pcsuite.prompts.reading import source_of
     >>> source = source_of("# Role\\nA judge.\\n\\n# Rules\\nBe fair.\\n", ".md")
     >>> [block.name for block in split_source(source).blocks]
     ['role', 'rules']

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from pcsuite.prompts.pieces import Line, Piece, by_paragraphs, lines_of
+from pcsuite.prompts.pieces import LIKE_A_VARIABLE, Line, Piece, by_paragraphs, lines_of
 
 _ASKING = (
     "user|human|customer|client|question|q|input|ticket|message|e-?mail|review|text|utterance|query|request|sentence|"
@@ -26,8 +26,6 @@ _HEADED = re.compile(
     r"[ \t]*(?:#+[ \t]*)?(?:\*\*|__)?example[ \t]*#?\d*(?:\*\*|__)?[ \t]*[:.]?[ \t]*(?:\*\*|__)?[ \t]*$", re.I
 )
 _ARROW = re.compile(r"\S[ \t]*(?:->|=>|→|⇒)[ \t]*\S")
-_OPEN = re.compile(r"\{\{|\{%|\$\{|<<\w|\{\w+\}|%\(\w|(?<![\w$])\$[A-Za-z_]")
-"""Something like a variable: then it is the item that is asked, not an example."""
 
 
 def with_examples(lines: Sequence[Line]) -> list[Piece]:
@@ -89,7 +87,7 @@ def _headed(line: str) -> bool:
 def _example_length(parts: Sequence[Piece], index: int) -> int:
     """How many parts the example takes that begins at one of them; 0 where none begins."""
     text = parts[index].text
-    if _OPEN.search(text):
+    if LIKE_A_VARIABLE.search(text):
         return 0
     lines = [line for line, _ in lines_of(text) if line.strip()]
     if len(lines) == 1 and _ARROW.search(lines[0]):
@@ -104,7 +102,7 @@ def _example_length(parts: Sequence[Piece], index: int) -> int:
         after = parts[index + length]
         first = next((line for line, _ in lines_of(after.text) if line.strip()), "")
         expected = _ANSWER.match(first) or (headed and not asked and _QUESTION.match(first))
-        if not expected or _OPEN.search(after.text):
+        if not expected or LIKE_A_VARIABLE.search(after.text):
             return 0
         asked = asked or _QUESTION.match(first) is not None
         lines += [line for line, _ in lines_of(after.text) if line.strip()]

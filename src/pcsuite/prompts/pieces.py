@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
+LIKE_A_VARIABLE = re.compile(r"\{\{|\{%|\$\{|<<\w|\{\w+\}|%\(\w|(?<![\w$])\$[A-Za-z_]")
+"""Something like a variable, of any style: what holds it is the item that is asked, or shows a part of it."""
 Line = tuple[str, bool]
 """A line with its end, and whether it stands in fenced code."""
 

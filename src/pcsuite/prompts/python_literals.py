@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pcsuite.errors import PromptError
-from pcsuite.prompts.code_files import (
+from pcsuite.prompts.literals import (
     COMPUTED,
     Character,
     CodeMessage,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pcsuite.errors import PromptError
-from pcsuite.prompts.code_files import (
+from pcsuite.prompts.literals import (
     COMPUTED,
     Character,
     CodeMessage,

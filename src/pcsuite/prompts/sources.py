@@ -1,8 +1,9 @@
 """A prompt in its file: which texts of it a model gets, and the file with less of them, in its own form.
 
 A source is a value. It knows its texts (one, or the messages of a chat) and writes itself with parts of them left out;
-:mod:`pcsuite.prompts.blocks` says which parts there are. Texts and Markdown are read here; YAML and JSON documents in
-:mod:`pcsuite.prompts.documents`, Python and TypeScript in :mod:`pcsuite.prompts.code_files`. Nothing is executed.
+:mod:`pcsuite.prompts.blocks` says which parts there are. Here is what every source is, and the plainest: a text. YAML
+and JSON are in :mod:`pcsuite.prompts.documents`, programs in :mod:`pcsuite.prompts.code_files`;
+:mod:`pcsuite.prompts.reading` tells which of them a file is.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pcsuite._util.files import unreadable_text
 from pcsuite.config.yaml_source import load_yaml
-from pcsuite.errors import ConfigError, PromptError
+from pcsuite.errors import ConfigError
 from pcsuite.prompts.variables import Braces
 
 Span = tuple[int, int]
@@ -156,54 +156,3 @@ class PromptFile(NamedTuple):
         """A name for runs of it, made of letters, digits, ``.``, ``_`` and ``-``."""
         words = self.path.stem + (f"-{self.name}" if self.name else "")
         return re.sub(r"[^A-Za-z0-9._-]", "-", words).lstrip("._-") or "prompt"
-
-
-CODE_SUFFIXES = (".py", ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts")
-DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
-
-
-def read_source(reference: str | Path) -> PromptSource:
-    """The prompt that a reference names, read and not executed.
-
-    Raises ``PromptError`` of one line where the file cannot be read, holds no such prompt, or several.
-    """
-    path, name = PromptFile.of(reference)
-    try:
-        # Bytes, since reading as text would change the line ends; the mark that editors write first is no text.
-        original = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise PromptError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise PromptError(f"{path} is a folder", hint="name the prompt's file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PromptError(f"{path}: {unreadable_text(path, error)}") from error
-    try:
-        return source_of(original, path.suffix.lower(), name, path.parent)
-    except PromptError as error:
-        raise PromptError(f"{path}: {error}") from error
-
-
-def source_of(original: str, suffix: str, name: str = "", folder: Path | None = None) -> PromptSource:
-    """The prompt in a file's text, by the ending of the file's name.
-
-    ``name`` is that of one of several prompts, ``folder`` where files that it names lie. Raises ``PromptError``.
-    """
-    if suffix in CODE_SUFFIXES:
-        from pcsuite.prompts.code_files import CodeSource
-
-        return CodeSource.read(original, suffix, name)
-    if suffix in DOCUMENT_SUFFIXES:
-        from pcsuite.prompts.documents import DocumentSource, referred_file
-
-        source = DocumentSource.read(original, suffix, name)
-        if (file := referred_file(source)) is not None:
-            return read_source((folder or Path()) / file)
-        return source
-    if name:
-        raise PromptError(
-            f"'{name}' names a prompt inside a file, and this is one text",
-            hint=f"files with several: {', '.join((*CODE_SUFFIXES[:2], *DOCUMENT_SUFFIXES))}",
-        )
-    if not original.strip():
-        raise PromptError("the prompt is empty")
-    return TextSource(original, suffix)

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from pcsuite.errors import PromptError
 from pcsuite.prompts.examples import with_examples
-from pcsuite.prompts.pieces import Line, Piece, blank_ends, by_paragraphs, lines_of
+from pcsuite.prompts.pieces import LIKE_A_VARIABLE, Line, Piece, blank_ends, by_paragraphs, lines_of
 
 SplitMethod = Literal["auto", "headings", "tags", "paragraphs", "items", "sentences", "lines"]
 SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
@@ -27,7 +27,6 @@ _CAPITALS_LINE = re.compile(r"([A-Z][A-Z0-9&/()-]*(?: [A-Z0-9&/()-]+){0,4}):?[ \
 _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*(?:\r\n|\n|\r)?\Z")
 _STATEMENT = re.compile(r"\{%[-+]?\s*(\w+)(.*?)[-+]?%\}", re.S)
 _CONTROLS = frozenset({"if", "for", "macro", "call", "filter", "raw", "block", "with", "autoescape", "trans"})
-_LIKE_A_VARIABLE = re.compile(r"\{\{|\{%|\$\{|<<\w|\{\w+\}|%\(\w|(?<![\w$])\$[A-Za-z_]")
 ENOUGH_SECTIONS = 3
 """Sections from which on a level of headings is fine enough; deeper ones stay inside."""
 _TAG = re.compile(r"[ \t]*<([A-Za-z_][\w.-]*)(?:\s[^<>]*)?>")
@@ -168,7 +167,7 @@ def _by_tags(lines: Sequence[Line]) -> list[Piece]:
         children = _by_tags(lines_of(body)) if closing and body.strip() else []
         names = [child.title for child in children if child.kind == "tag"]
         alike = len(names) > 1 and len(set(names)) == 1
-        if len(names) > 1 and (len(elements) == 1 or alike or _LIKE_A_VARIABLE.search(piece.text)):
+        if len(names) > 1 and (len(elements) == 1 or alike or LIKE_A_VARIABLE.search(piece.text)):
             apart.append(Piece(opening, f"{piece.title} begin", "tag", "opens the block"))
             apart += children
             apart.append(Piece(closing, f"{piece.title} end", "tag", "closes the block"))
@@ -279,7 +278,7 @@ def _by_headings(lines: Sequence[Line]) -> list[Piece]:
             text = "".join(texts[first:last])
             highest = [head for head in inner if head[1] == min(entry[1] for entry in inner)]
             examples = sum("example" in head[2].casefold() for head in highest) > 1
-            if inner and (examples or 2 * len(text) > total or _LIKE_A_VARIABLE.search(text)):
+            if inner and (examples or 2 * len(text) > total or LIKE_A_VARIABLE.search(text)):
                 starts |= {head[0] for head in highest}
     pieces = []
     for first, last in sections(starts):
