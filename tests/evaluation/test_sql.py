@@ -12,7 +12,7 @@ import pytest
 
 from pcsuite.data.items import Item, load_items
 from pcsuite.errors import DataError
-from pcsuite.evaluation.base import Answer
+from pcsuite.evaluation.base import Answer, score_answer
 from pcsuite.evaluation.sql import (
     SqlEvaluator,
     SqlOptions,
@@ -114,6 +114,23 @@ def test_another_way_to_say_the_same_is_right_on_every_content(database: Path, g
     metrics = SqlEvaluator().evaluate(item(database, gold), Answer(given)).metrics
     assert metrics["task_score"] == 1.0
     assert metrics["contents"] > 1
+
+
+def test_two_queries_of_which_one_is_right_are_ambiguous_and_nothing_is_guessed(database: Path) -> None:
+    right, wrong = "SELECT name FROM pet WHERE id < 3", "SELECT name FROM pet WHERE id < 2"
+    evaluator = SqlEvaluator(SqlOptions(generated_contents=0))
+
+    def read(*queries: str, between: str = "\n\n") -> tuple[str, object, object]:
+        text = between.join(f"```sql\n{query}\n```" for query in queries)
+        evaluation = score_answer(evaluator, item(database, right), Answer(text))
+        metrics = evaluation.metrics
+        return evaluation.parsed.reading, metrics["task_score"], metrics["lenient_score"]
+
+    assert read(right, wrong) == read(wrong, right) == ("ambiguous", 0.0, 0.0)
+    assert read(right, "SELECT name FROM pet WHERE id IN (1, 2)") == ("read", 1.0, 1.0)
+    assert read(wrong, "SELECT id FROM pet") == ("read", 0.0, 0.0)
+    assert read(wrong, right, between="\n\nCorrected:\n\n") == ("read", 1.0, 1.0)
+    assert read(right, wrong, between="\n\nAlternatively:\n\n") == ("read", 1.0, 1.0)
 
 
 def test_stored_contents_go_before_made_ones(database: Path, tmp_path: Path) -> None:

@@ -110,12 +110,15 @@ FIRST, SECOND = "SELECT a FROM t", "SELECT b FROM t"
     ],
 )
 def test_the_last_query_counts_where_it_corrects_the_first(text: str, query: str) -> None:
-    found = read_query(text)
-    assert (found.query, found.rivals) == (query, False)
+    assert read_query(text) == (query, None)
 
 
 def test_two_blocks_that_nothing_tells_apart_are_said_to_be_rivals() -> None:
     two = f"```sql\n{FIRST}\n```\n\n```sql\n{SECOND}\n```"
-    assert read_query(two) == (FIRST, True)
-    assert read_query(f"```sql\n{FIRST}\n```\n\n```sql\nselect a\nfrom t;\n```") == (FIRST, False)
-    assert read_query("no query at all") == (None, False)
+    assert read_query(two) == (FIRST, SECOND)
+    assert read_query(f"```sql\n{FIRST}\n```\n\n```sql\nselect a\nfrom t;\n```") == (FIRST, None)
+    # A part of the query, or a piece without a table, explains it.
+    whole = "SELECT a FROM t WHERE b > (SELECT avg(b) FROM t)"
+    assert read_query(f"```sql\n{whole}\n```\nwhere\n```sql\nSELECT avg(b) FROM t\n```") == (whole, None)
+    assert read_query(f"```sql\n{FIRST}\n```\nwith\n```sql\nSELECT 1\n```") == (FIRST, None)
+    assert read_query("no query at all") == (None, None)

@@ -14,6 +14,7 @@ from pcsuite.analysis.metrics import bundled_metrics
 from pcsuite.analysis.tables.effects import effects
 from pcsuite.analysis.tables.summary import summary_by_condition
 from pcsuite.config.load import load_suite
+from pcsuite.data.items import load_items
 from pcsuite.errors import ConfigError
 from pcsuite.logging.labels import Labels
 from pcsuite.logging.log import RunLog, newest_rows
@@ -39,10 +40,13 @@ def unsure(tmp_path):
     )
     suite = load_suite(path)
     log = run_suite(suite, quiet=True).paths.log
+    golds = {
+        item.item_id: item.truth["query"] for item in load_items("spider", "dev", tmp_path / "cache").items
+    }
     rows = [row for row in newest_rows(log) if row.condition.id == "C3"][:2]
     with RunLog.of(suite.profile.run) as opened:
         for row in rows:
-            text = f"```sql\nSELECT 1\n```\n\n```sql\n{row.generation.text}\n```"
+            text = f"```sql\n{golds[row.task.item_id]}\n```\n\n```sql\nSELECT 1 FROM sqlite_master\n```"
             generation = msgspec.structs.replace(row.generation, text=text)
             opened.append(msgspec.structs.replace(row, generation=generation))
     assert rescore(suite).labelled == 0

@@ -86,8 +86,8 @@ def _simulated(scores: ItemScores) -> list[Alarm]:
 _CONSEQUENCES = {
     "unreadable": "could not be read and score 0: differences are also about which answers can be read",
     "ambiguous": (
-        "can be read in two ways and are scored by one of them: label them (pcsuite view, or pcsuite judge ambiguous),"
-        " then pcsuite rescore"
+        "can be read in two ways and count as wrong until somebody settles them: label them (pcsuite view, or pcsuite"
+        " judge ambiguous), then pcsuite rescore"
     ),
     "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
     "abstained": "decline to answer",

@@ -1,7 +1,7 @@
 """Answers that can be read in two ways: who is to look at them, and what their labels make of the score.
 
-A scorer that finds two readings of an answer says so (``parsed.reading`` is ``ambiguous``) and scores one of them. A
-person or a judge can settle it: their label, ``pass`` or ``fail``, is the score of that very text from the next
+A scorer that finds two readings of an answer says so (``parsed.reading`` is ``ambiguous``) and takes neither as right.
+A person or a judge can settle it: their label, ``pass`` or ``fail``, is the score of that very text from the next
 ``rescore`` on, and the row names who said so. Labels lie beside those of judged answers
 (:mod:`pcsuite.logging.labels`).
 """

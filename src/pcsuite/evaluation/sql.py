@@ -90,6 +90,7 @@ class SqlEvaluator(Evaluator):
         if answer.finish_reason != "length" and not unanswerable and not abstained:
             if query:
                 done = self._execute(item, query, parsed)
+                done = self._beside_rival(item, text, query, done, parsed)
             if not done.executed:
                 lenient = self._lenient_score(item, answer.text, query, parsed)
         return conclude(
@@ -144,6 +145,20 @@ class SqlEvaluator(Evaluator):
                     break
         return Execution(True, True, naive, coincidental, contents)
 
+    def _beside_rival(self, item: Item, text: str, query: str, done: Execution, parsed: Parsed) -> Execution:
+        """What came of the query, unless the answer gives another one beside it and one of the two alone is right.
+
+        Then nobody can say which is meant: the reading is ambiguous, and no score is guessed.
+        """
+        first, rival = read_query(text)
+        if rival is None or first != query:  # of JSON the query is a field
+            return done
+        other = self._execute(item, rival, Parsed())
+        if other.correct == done.correct:
+            return done
+        parsed.reading = "ambiguous"
+        return done._replace(execution_match=False, naive_match=False, coincidental_match=False)
+
     def _lenient_score(self, item: Item, text: str, query: str | None, parsed: Parsed) -> float:
         """1 where the query is right once typographic quotes, escapes, wrapping JSON and prose behind it are gone."""
         visible = lenient_text(text)
@@ -180,8 +195,7 @@ class SqlEvaluator(Evaluator):
             value = parsed.fields.get(self.options.query_field)
             if self.schema is not None or isinstance(value, str):
                 return parsed, value if isinstance(value, str) and not text_abstains(value) else None
-        query, rivals = read_query(text)
-        return Parsed(reading="ambiguous" if rivals else ""), query
+        return Parsed(), read_query(text).query
 
 
 @lru_cache(maxsize=4096)

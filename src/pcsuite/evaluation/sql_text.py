@@ -35,10 +35,10 @@ _MOST_QUERIES = 20
 
 
 class FoundQuery(NamedTuple):
-    """The query that an answer gives, and whether it gives another one beside it that nothing tells apart."""
+    """The query that an answer gives, and another one that it gives beside it, where nothing tells the two apart."""
 
     query: str | None
-    rivals: bool = False
+    rival: str | None = None
 
 
 def find_query(text: str) -> str | None:
@@ -58,21 +58,22 @@ def find_query(text: str) -> str | None:
 
 
 def read_query(text: str) -> FoundQuery:
-    """:func:`find_query`, with whether other queries stand beside it that nothing says to be drafts or alternatives."""
-    chosen, end, rivals = None, 0, False
+    """:func:`find_query`, with the last other query in a block of its own that nothing says to be a draft.
+
+    What is called an alternative, or is a part of the query itself, is no rival.
+    """
+    chosen, end, rival = None, 0, None
     for start, after, query in _queries(text):
         between = text[end:start]
         if chosen is None:
             chosen = query
-        elif normalise_sql(query) != normalise_sql(chosen):
-            if _ALTERNATIVE.search(between):
-                pass
-            elif _TAKEN_BACK.search(between):
-                chosen, rivals = query, False
-            else:
-                rivals = rivals or text[start:after].lstrip().startswith("```")
+        elif normalise_sql(query) not in normalise_sql(chosen) and not _ALTERNATIVE.search(between):
+            if _TAKEN_BACK.search(between):
+                chosen, rival = query, None
+            elif text[start:].startswith("```") and re.search(r"\bfrom\b", query, re.IGNORECASE):
+                rival = query
         end = after
-    return FoundQuery(chosen, rivals)
+    return FoundQuery(chosen, rival)
 
 
 def _queries(text: str) -> Iterator[tuple[int, int, str]]:
