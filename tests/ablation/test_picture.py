@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from pcsuite._util import changes
 from pcsuite.ablation import ablate, preview
 from pcsuite.ablation.page import render_ablation, write_result
 from pcsuite.ablation.picture import (
@@ -17,7 +18,9 @@ from pcsuite.ablation.picture import (
     print_preview,
     trim_sentence,
 )
+from pcsuite.errors import AnalysisError
 from support.ablating import PROMPT, request_in
+from support.failing_steps import FailingSystem, disk_full
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +137,27 @@ def test_files_are_written_and_say_the_same(result):
     told = json.loads(written["ablation.json"].read_text())
     assert told == json.loads(json.dumps(document(result)))
     assert told["trim"]["dropped"] == list(result.trim.dropped)
+
+
+@pytest.mark.slow
+def test_a_full_disk_leaves_the_result_of_the_start_before_whole(result, monkeypatch):
+    """A trimmed prompt of one start beside a page of another would be taken for what the page tells of."""
+    counted = FailingSystem(0, disk_full)
+    with monkeypatch.context() as patch:
+        patch.setattr(changes, "os", counted)
+        names = [path.name for path in write_result(result)]
+    folder = result.study.folder
+    for name in names:
+        (folder / name).write_text("of the start before")
+    for step in (*range(2, counted.calls - len(names), 9), counted.calls - len(names) - 1):
+        with monkeypatch.context() as patch:
+            patch.setattr(changes, "os", FailingSystem(step, disk_full))
+            with pytest.raises(AnalysisError, match="No space left on device"):
+                write_result(result)
+        assert {(folder / name).read_text() for name in names} == {"of the start before"}, step
+        assert not list(folder.glob("*.partial"))
+    write_result(result)
+    assert (folder / "trimmed.md").read_text() == result.trimmed
 
 
 @pytest.mark.slow

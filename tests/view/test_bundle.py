@@ -8,10 +8,13 @@ import re
 import pytest
 
 pytest.importorskip("starlette", reason="the extra 'view' is not installed")
+from pcsuite._util import changes
+from pcsuite._util.changes import settle_changes
 from pcsuite.errors import ConfigError
 from pcsuite.view.bundle import write_bundle, write_bundle_file
 from pcsuite.view.viewer import Viewer
 from support.browser import Browser, find_chromium
+from support.failing_steps import FailingSystem, disk_full
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +127,33 @@ def test_another_file_of_that_name_is_left_alone(folder, tmp_path):
         write_bundle_file(viewer, "first", tmp_path / "mine.html")
     viewer.close()
     assert (tmp_path / "mine.html").read_text() == "<p>my own</p>"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [2, 60, -1, -8])
+def test_a_bundle_over_an_earlier_one_is_whole_or_the_earlier_one(folder, tmp_path, monkeypatch, step):
+    """The disk is full while pages are prepared, and while they take their places."""
+    viewer, target = Viewer(folder), tmp_path / "shared"
+
+    def contents():
+        return {path.name: path.read_bytes() for path in target.iterdir()}
+
+    counted = FailingSystem(0, disk_full)
+    try:
+        write_bundle(viewer, "second", target, items=1)
+        with monkeypatch.context() as patch:
+            patch.setattr(changes, "os", counted)
+            write_bundle(viewer, "second", target, items=1)
+        before = contents()
+        with monkeypatch.context() as patch:
+            at = step if step > 0 else counted.calls + step
+            patch.setattr(changes, "os", FailingSystem(at, disk_full))
+            with pytest.raises(ConfigError, match="No space left on device"):
+                write_bundle(viewer, "second", target, items=1)
+        settle_changes(target / ".bundle.changes")
+        now = contents()
+        assert now.keys() == before.keys()
+        assert now == before or step < 0
+        assert all(text.rstrip().endswith(b"</html>") for name, text in now.items() if name.endswith(".html"))
+    finally:
+        viewer.close()
