@@ -24,6 +24,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
+from pcsuite.specified import MODULES
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "pcsuite"
 TESTS = ROOT / "tests"
@@ -40,6 +42,7 @@ EXTENSION_POINTS = {
     "to_pandas",
     "to_polars",
     "clustered_se",  # standard errors by cluster: the contrasts are about to judge by them
+    "make_key",  # of the metric cache, as the written specification has it
 }
 # ``pcsuite.pages.figures.declare.figure`` puts a function among those that every page draws.
 REGISTERING_DECORATORS = {"fixture", "figure"}
@@ -213,6 +216,14 @@ def unreachable(modules: list[Module]) -> list[Definition]:
         if module.name in SCRIPTS:
             reached.update(_keys(module.name, mentions_of(module.tree, words=False)))
             reached.update(entry.name for entry in everything if entry.where.startswith(module.name))
+    # What the specification's import paths lead to, and the methods that it calls of it.
+    specified = {target.rpartition(":")[2] for _, names in MODULES.values() for target in names.values()}
+    reached |= specified
+    reached.update(
+        entry.name
+        for entry in everything
+        if entry.where.startswith("specified/") and entry.owner in specified
+    )
     for template in PACKAGE.rglob("*.j2"):
         reached.update(re.findall(r"[A-Za-z_]\w+", template.read_text(encoding="utf-8")))
     overrides = _foreign_overrides(modules)

@@ -107,3 +107,14 @@ def test_schemas_may_be_named_as_tasks_files_bring_them_along(tmp_path):
     path = write_profile(tmp_path, tasks=("agnews_json",), suite={"tasks_ref": "tasks.yaml"})
     schema = load_suite(str(path)).schema("agnews_json")
     assert set(schema["properties"]) >= {"label", "confidence", "rationale"}
+
+
+def test_any_profile_can_be_rehearsed_on_the_bundled_simulated_model(tmp_path):
+    models = {"large": {"provider": "openai", "family": "f", "size": "api", "model": "gpt-4.1"}}
+    path = write_profile(tmp_path, models=models)
+    assert "simulated" not in list(load_suite(str(path)).models)
+    suite = load_suite(str(path), {"selection.models": ["simulated"]})
+    assert suite.models["simulated"].provider == "simulated"
+    named = {"simulated": {"provider": "openai", "family": "f", "size": "api", "model": "mine"}}
+    suite = load_suite(str(write_profile(tmp_path, models=named)))
+    assert suite.models["simulated"].provider_options()["model"] == "mine"  # the file's own goes first

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,12 +31,13 @@ from pcsuite.config.definitions import (
     MetricsFile,
     MetricSpec,
     ModelsFile,
+    ModelSpec,
     OperatorsFile,
     OperatorSpec,
     TasksFile,
     TaskSpec,
 )
-from pcsuite.config.model_names import NamedModels
+from pcsuite.config.model_names import STAND_IN, NamedModels
 from pcsuite.config.profile import Profile, SuiteSection
 from pcsuite.config.spellings import SCHEMA_FILES, regime_id
 from pcsuite.config.yaml_source import YamlSource
@@ -369,6 +370,7 @@ def load_suite(
         models=NamedModels(
             with_operator_effects(parsed["models_ref"].models, operators),
             profile.model_options,
+            partial(_stand_in, operators),
         ),
         operators=operators,
         conditions=parsed["conditions_ref"].conditions,
@@ -382,6 +384,12 @@ def load_suite(
     if problems:
         raise ConfigError("\n".join(problems))
     return suite
+
+
+def _stand_in(operators: Mapping[str, OperatorSpec]) -> ModelSpec:
+    """The bundled simulated model, with what the profile's operators say of themselves."""
+    entries = YamlSource.read(bundled_configs() / "models_v1.yaml").parse(ModelsFile).models
+    return with_operator_effects({STAND_IN: entries[STAND_IN]}, operators)[STAND_IN]
 
 
 def models_beside(folder: Path) -> NamedModels:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -226,6 +226,10 @@ def at_address(name: str, spec: ModelSpec, url: str) -> dict[str, Any]:
     return {"base_url": url}
 
 
+STAND_IN = "simulated"
+"""The id of the bundled model that any profile can be rehearsed on, whatever its models file has."""
+
+
 def model_entry(name: str, values: Mapping[str, Any]) -> ModelSpec:
     """The entry of a models file given as a plain mapping, with what is declared of its provider.
 
@@ -243,10 +247,15 @@ class NamedModels(Mapping[str, ModelSpec]):
     """
 
     def __init__(
-        self, entries: Mapping[str, ModelSpec], changes: Mapping[str, Mapping[str, Any]] | None = None
+        self,
+        entries: Mapping[str, ModelSpec],
+        changes: Mapping[str, Mapping[str, Any]] | None = None,
+        stand_in: Callable[[], ModelSpec] | None = None,
     ) -> None:
+        """``stand_in`` gives the model that :data:`STAND_IN` names where the file has none of that id."""
         self._entries = entries
         self._changes = changes or {}
+        self._stand_in = stand_in
         self._resolved: dict[str, ModelSpec] = {}
         self._address: str | None = None
         self._kept: frozenset[str] = frozenset()
@@ -256,7 +265,7 @@ class NamedModels(Mapping[str, ModelSpec]):
 
         Raises :class:`ConfigError` where none of ``names``, the models that are meant, is asked at an address.
         """
-        moved = NamedModels(self._entries, self._changes)
+        moved = NamedModels(self._entries, self._changes, self._stand_in)
         moved._kept = frozenset(kept)
         names = list(names)
         remote = [name for name in names if name in self and "base_url" in self[name].provider_options()]
@@ -268,6 +277,8 @@ class NamedModels(Mapping[str, ModelSpec]):
     def __getitem__(self, name: str) -> ModelSpec:
         if name not in self._resolved:
             spec = self._entries.get(name) or model_by_name(name)
+            if spec is None and name == STAND_IN and self._stand_in is not None:
+                spec = self._stand_in()
             if spec is None:
                 raise KeyError(name)
             preset, options = provider_presets().get(spec.provider), spec.provider_options()
@@ -283,6 +294,8 @@ class NamedModels(Mapping[str, ModelSpec]):
 
     def __contains__(self, name: object) -> bool:
         if name in self._entries or name in self._resolved:
+            return True
+        if name == STAND_IN and self._stand_in is not None:
             return True
         return isinstance(name, str) and model_by_name(name) is not None
 
