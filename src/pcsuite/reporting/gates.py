@@ -9,7 +9,7 @@ from pcsuite._util.text import aligned, counted
 from pcsuite.contrasts import Gate
 
 _QUICK, _QUICK_GRADED = 500, 100
-"""Simulated runs behind the line beside a gate, which must not keep anybody waiting; rules for graded scores are slower."""
+"""Simulated runs behind the line beside a gate, which must not keep anybody waiting; graded scores take longer."""
 
 
 def gate_line(gates: Sequence[Gate]) -> str:
