@@ -70,6 +70,32 @@ def test_clusters_are_the_units():
     assert (gate.items, gate.unit) == (8, "cluster")
 
 
+@pytest.mark.slow
+def test_graded_scores_are_put_to_the_rules_that_hold_whatever_their_shape():
+    rng = np.random.default_rng(4)
+    before = rng.uniform(0.3, 1.0, 60)
+    after = np.clip(before + rng.normal(0, 0.15, 60), 0, 1)
+    gate = gate_of(ArmScores(before), ArmScores(after), margin=MARGIN)
+    assert gate.graded
+    worse = 0
+    for differences in gate.world.draw(-0.15, gate.items, 1, np.random.default_rng(6), 60):
+        # Any two scores with these differences will do: the rules go by the differences.
+        new = np.clip(0.5 + differences / 2, 0, 1)
+        arms = {
+            "new": ArmScores(new, bounds=(0.0, 1.0)),
+            "old": ArmScores(new - differences, bounds=(0.0, 1.0)),
+        }
+        measured = measure(arms, [Contrast.of("new", "old")], rng=rng, limits=False)
+        (result,) = judge(measured, Family("holm", margin=MARGIN, smallest=MARGIN))
+        worse += result.verdict == "worse"
+    assert gate.fails(0.15) == pytest.approx(worse / 60, abs=0.2)
+
+
+def test_another_scale_has_no_gate():
+    arms = [ArmScores(np.linspace(1, 5, 40) ** power, bounds=(1.0, 5.0)) for power in (1.0, 0.9)]
+    assert gate_of(*arms, margin=MARGIN) is None
+
+
 def test_nothing_is_said_of_graded_scores_without_any_difference():
     graded = ArmScores(np.linspace(0, 1, 40))
     assert gate_of(graded, graded, margin=MARGIN) is None

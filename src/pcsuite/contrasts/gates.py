@@ -26,6 +26,7 @@ from pcsuite.stats.power import (
     flip_p_values,
     world_of_means,
 )
+from pcsuite.stats.shape_free import shape_free_test
 
 STUDIES = 1_000
 """Simulated runs behind a chance: its standard error is at most 0.016."""
@@ -34,6 +35,8 @@ POWER = 0.8
 MOST_ITEMS = 20_000
 MOST_REPEATS = 50
 _SEED = 20_241_101
+_BOUNDS = (-1.0, 1.0)
+"""What an item's difference can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Gate:
     unit: str = "item"
     """What the units are called: ``item`` or ``cluster``."""
     studies: int = STUDIES
+    graded: bool = False
+    """Whether scores lie between 0 and 1, so that the rules must hold whatever the shape of their differences."""
 
     def __post_init__(self) -> None:
         if self.items < 2:
@@ -75,7 +80,7 @@ class Gate:
 
         With a loss of 0 it is how often the gate fails where nothing changed.
         """
-        drawn = self._differences(loss)
+        drawn = (self._quick if self.graded else self)._differences(loss)
         reliable = self._p_values(drawn) < self.alpha
         return float((reliable & (drawn.mean(axis=1) < -self.margin)).mean())
 
@@ -83,24 +88,21 @@ class Gate:
         """Chance (0..1) that a run is shown to be no worse by the margin; 0 without a margin."""
         if not self.margin:
             return 0.0
-        graded = not isinstance(self.world, BinaryWorld)
         known: dict[bytes, bool] = {}
         shown = 0
-        # A limit takes a hundred times as long as a p-value, and most of its answers are near 0 or 1.
-        studies = min(self.studies, _STUDIES_OF_LIMITS)
-        for gains in replace(self, studies=studies)._differences(loss):
+        for gains in self._quick._differences(loss):
             key = np.sort(gains).tobytes()
             if key not in known:
                 test = shown_no_worse(
                     gains,
                     margin=self.margin,
                     alpha=self.alpha,
-                    bounds=(-1.0, 1.0) if np.abs(gains).max() <= 1 else None,
-                    assume="nothing" if graded else "symmetric",
+                    bounds=_BOUNDS,
+                    assume="nothing" if self.graded else "symmetric",
                 )
                 known[key] = test is not None and test.shown
             shown += known[key]
-        return shown / studies
+        return shown / self._quick.studies
 
     def least_loss(self, power: float = POWER) -> float | None:
         """The smallest loss that fails the gate with this chance, to within 0.005; ``None`` where no loss does."""
@@ -147,10 +149,18 @@ class Gate:
             )
         # The same random numbers for every question, so that answers are in order.
         rng = np.random.default_rng(_SEED)
-        return self.world.draw(-loss, self.items, self.repeats, rng, self.studies)
+        drawn = self.world.draw(-loss, self.items, self.repeats, rng, self.studies)
+        return np.clip(drawn, *_BOUNDS)
+
+    @property
+    def _quick(self) -> Gate:
+        """The same with fewer studies: a limit takes a hundred times as long as an exact p-value."""
+        return replace(self, studies=min(self.studies, _STUDIES_OF_LIMITS))
 
     def _p_values(self, drawn: FloatArray) -> FloatArray:
         """P-values of simulated studies by the rules of :func:`pcsuite.contrasts.measure`."""
+        if self.graded:
+            return np.array([shape_free_test(differences, bounds=_BOUNDS).p_value for differences in drawn])
         exact = flip_p_values(drawn, grain=self.repeats if isinstance(self.world, BinaryWorld) else 0)
         if self.repeats == 1 and isinstance(self.world, BinaryWorld):
             return exact
@@ -166,9 +176,13 @@ def gate_of(first: ArmScores, second: ArmScores, *, margin: float, alpha: float 
     """The gate that two arms were just put through: as many items, as noisy; ``None`` where nothing can be said.
 
     Of clustered items the clusters are the units, each with the mean of its differences. Nothing is said of fewer than
-    two units, of counts, and of graded scores that did not differ anywhere.
+    two units, of counts, of scores on another scale than 0 to 1, and of graded scores that did not differ anywhere.
     """
-    if first.counted or second.counted:
+    if (
+        first.counted
+        or second.counted
+        or any(arm.bounds not in (None, (0.0, 1.0)) for arm in (first, second))
+    ):
         return None
     rows, (before, after) = on_scored_items([first, second])
     clusters = clusters_of([first, second], rows)
@@ -184,7 +198,8 @@ def gate_of(first: ArmScores, second: ArmScores, *, margin: float, alpha: float 
     if not differences.std() > 0:
         return None
     world = MeasuredWorld(differences, PairedVariances(float(differences.var(ddof=1)), 0.0, 0.0))
-    return Gate(world, len(differences), 1, margin, alpha, unit)
+    graded = not (first.binary and second.binary)
+    return Gate(world, len(differences), 1, margin, alpha, unit, graded=graded)
 
 
 def _smallest(holds: Callable[[int], bool], start: int, last: int, *, least: int) -> int | None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pcsuite._util.text import aligned, counted
 from pcsuite.contrasts import Gate
 
-_QUICK = 500
-"""Simulated runs behind the line beside a gate, which must not keep anybody waiting."""
+_QUICK, _QUICK_GRADED = 500, 100
+"""Simulated runs behind the line beside a gate, which must not keep anybody waiting; graded scores take longer."""
 
 
 def gate_line(gates: Sequence[Gate]) -> str:
@@ -19,7 +19,8 @@ def gate_line(gates: Sequence[Gate]) -> str:
     """
     if not gates:
         return ""
-    gate = replace(min(gates, key=lambda entry: entry.items), studies=_QUICK)
+    smallest = min(gates, key=lambda entry: entry.items)
+    gate = replace(smallest, studies=_QUICK_GRADED if smallest.graded else _QUICK)
     loss = min(2 * gate.margin or 0.1, gate.largest_loss)
     least = gate.least_loss()
     reach = "no loss" if least is None else f"a loss of {least:.2f}"
