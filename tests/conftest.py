@@ -46,6 +46,7 @@ LONGEST_FILES = (
     "tests/runners/test_all_tasks.py",
     "tests/faults/test_fault_injection.py",
     "tests/runners/executors/test_ray.py",
+    "tests/test_plain_install.py",
     "tests/test_documented_commands.py",
     "tests/engines/adapters/test_llamacpp.py",
     "tests/runners/test_closed_loops.py",

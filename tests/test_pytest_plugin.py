@@ -89,7 +89,7 @@ def test_a_baseline_is_written_held_and_broken_by_a_real_regression(project, run
     status, said = run_pytest(project)
     assert status == 1
     assert "worse than test_prompt__test_triage.json: reliably lower, and the loss seen is over 0.1" in said
-    assert "scores that are lower" in said
+    assert "broken: " in said
     assert "Traceback" not in said
     left = {path.name for path in project.iterdir()} - {"__pycache__"}
     assert left == {"baselines", "my_scorer.py", "prompt.md", "test_prompt.py", "tickets.csv"}

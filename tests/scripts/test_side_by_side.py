@@ -1,5 +1,7 @@
 """The server of the side-by-side jobs answers as its script says, and the page has the counts of what it writes."""
 
+from pathlib import Path
+
 import side_by_side
 
 from pcsuite._util.text import counted
@@ -25,9 +27,9 @@ def test_the_truth_of_each_edit_is_as_stated():
 
 
 def test_the_page_counts_the_lines_that_are_written():
-    from test_documented_commands import ROOT
-
-    page = (ROOT / "docs" / "how-to" / "coming-from.md").read_text(encoding="utf-8")
+    page = (Path(side_by_side.__file__).parents[1] / "docs" / "how-to" / "coming-from.md").read_text(
+        encoding="utf-8"
+    )
     for tool, text in (
         ("promptfoo", side_by_side.PROMPTFOO), ("inspect_ai", side_by_side.INSPECT), ("DSPy", side_by_side.DSPY),
     ):  # fmt: skip
