@@ -14,11 +14,11 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -40,6 +40,7 @@ from pcsuite.engines.grammar import llguidance_grammar
 from pcsuite.engines.weights import cached_sha256
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
 
+Result = TypeVar("Result")
 CONSTRAINT_BACKEND = "native:vllm+llguidance"
 START_WAIT_S = 1800.0
 """Loading, compiling and recording a large model takes minutes."""
@@ -170,7 +171,7 @@ class VllmOfflineAdapter(ModelAdapter):
             self._engine.shutdown()
             self._stop_loop()
 
-    def _run(self, coroutine: Any) -> Future[Any]:
+    def _run(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def _stop_loop(self) -> None:
