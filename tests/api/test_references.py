@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from pcsuite.api.references import find_reference
+from pcsuite.api.references import find_reference, prompt_file
 from pcsuite.errors import ConfigError
 from support.synthetic_log import make_row, write_log
 
@@ -93,6 +93,18 @@ def test_what_is_nothing_is_one_line(name, words, repository):
     with pytest.raises(ConfigError, match=words) as error:
         find(name, repository)
     assert "\n" not in str(error.value)
+
+
+def test_a_prompt_inside_a_file_is_named_by_both(repository):
+    (repository / "app.py").write_text("PROMPT = 'x'\n")
+    assert prompt_file(repository / "app.py:PROMPT") == (repository / "app.py", ":PROMPT")
+    assert prompt_file(repository / "prompts" / "triage.md") == (repository / "prompts" / "triage.md", "")
+    assert prompt_file(repository / "nowhere.py:PROMPT") == (repository / "nowhere.py:PROMPT", "")
+    git(repository, "add", "app.py")
+    git(repository, "commit", "-qm", "code")
+    reference = find_reference("HEAD", repository / "app.py:PROMPT", repository / "outputs")
+    assert (reference.kind, reference.text) == ("git", b"PROMPT = 'x'\n")
+    assert find_reference("app.py:PROMPT", repository / "prompts" / "triage.md").kind == "prompt"
 
 
 def test_outside_of_git(tmp_path, monkeypatch):

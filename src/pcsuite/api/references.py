@@ -44,6 +44,14 @@ class Reference:
         return self.kind in ("prompt", "git")
 
 
+def prompt_file(prompt: Path) -> tuple[Path, str]:
+    """The file that a prompt stands in, and what names it there (``:NAME``); nothing where the file is the prompt."""
+    file, colon, name = str(prompt).rpartition(":")
+    if colon and not prompt.exists() and Path(file).is_file():
+        return Path(file), f":{name}"
+    return prompt, ""
+
+
 def find_reference(name: str | Path, prompt: Path, output_dir: str | Path = "outputs") -> Reference:
     """What a name means: a file, else a run below ``output_dir``, else a git ref (``main``, ``HEAD~1``, ``v2:old.md``).
 
@@ -53,7 +61,10 @@ def find_reference(name: str | Path, prompt: Path, output_dir: str | Path = "out
     text = str(name)
     if not text.strip():
         raise ConfigError("--baseline: it is empty", hint="a file, a run or a git ref: --baseline main")
-    path = Path(text)
+    path, inside = prompt_file(Path(text))
+    prompt, _ = prompt_file(prompt)
+    if inside:
+        return Reference("prompt", text, f"{text}, a prompt in a file", Path(text))
     if path.is_file():
         return _shadowing(_of_file(path), prompt)
     try:

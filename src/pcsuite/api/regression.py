@@ -23,12 +23,12 @@ from pcsuite.analysis.compare import COMPARE, Comparison
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.table import Table
 from pcsuite.api.prompts import Rows, request_of, told_as_given, write_given
-from pcsuite.api.references import Reference, find_reference
+from pcsuite.api.references import Reference, find_reference, prompt_file
 from pcsuite.api.runs import Run, compare, run
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.contrasts import Assumption, Standing
-from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
+from pcsuite.errors import AnalysisError, ConfigError, PromptError, did_you_mean
 from pcsuite.prompts.blocks import read_prompt
 from pcsuite.reporting.gates import gate_line
 from pcsuite.reporting.markdown import comparison_text
@@ -212,7 +212,7 @@ def check(
     }  # fmt: skip
     if reference.is_prompt:
         earlier_request = _earlier_request(request, reference)
-        if earlier_request.prompt.read_bytes() == request.prompt.read_bytes():
+        if _same_prompt(earlier_request, request):
             announce(reference.words)
             empty = Comparison(Table.of(COMPARE, []), margin=margin)
             return RegressionCheck(empty, reference.name, request.prompt.name, reference=reference)
@@ -269,7 +269,16 @@ def _earlier_request(request: AblationRequest, reference: Reference) -> Ablation
     if reference.kind == "prompt":
         return replace(request, prompt=reference.path)
     folder = Path(request.output_dir) / "given" / f"{request.run_name}-{reference.commit[:7]}"
-    return replace(request, prompt=write_given(folder / reference.path.name, reference.text))
+    file = write_given(folder / reference.path.name, reference.text)
+    return replace(request, prompt=Path(f"{file}{prompt_file(request.prompt)[1]}"))
+
+
+def _same_prompt(first: AblationRequest, second: AblationRequest) -> bool:
+    """Whether two files say the same to a model; one that cannot be read is told when it is to be asked."""
+    try:
+        return read_prompt(first.prompt).sent() == read_prompt(second.prompt).sent()
+    except PromptError:
+        return False
 
 
 def _profiles(requests: list[AblationRequest]) -> list[Suite]:
@@ -301,14 +310,14 @@ def _blocks(request: AblationRequest) -> list[str]:
 def _content(request: AblationRequest) -> str:
     """A hash of all that a request asks: the files' contents, and every setting that is no file."""
     files: Mapping[str, Path] = {
-        "prompt": request.prompt,
+        "prompt": prompt_file(request.prompt)[0],
         "data": Path(request.data),
         "scorer": Path(str(request.scorer).rpartition(":")[0] or "."),
     }
     contents = {name: sha256_hex(path.read_bytes()) for name, path in files.items() if path.is_file()}
     told = {"name", "prompt", "output_dir", "cache_dir", "overwrite", "budget_usd", "budget_tokens", "margin"}
     slots = {name: str(getattr(request, name)) for name in request.__dataclass_fields__ if name not in told}
-    return digest([contents, slots])
+    return digest([contents, prompt_file(request.prompt)[1], slots])
 
 
 def _whole_prompt(earlier: Run, condition: str | None) -> str:
