@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import json
 import re
 import shutil
 import statistics
@@ -24,6 +25,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from pcsuite.pages.words import json_data
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "studies" / "2026-11-small-models"
 COPIED = (
@@ -487,24 +490,38 @@ def majority(found: Tables, task: str) -> str:
     return f"{float(share):.2f}" if share else "–"
 
 
-LEFT_OUT = ("rows", "tables")
-"""Sections of a report that are not published: a sample of rows, which quotes the items, and tables that are files."""
+LEFT_OUT = ("rows", "behind", "tables")
+"""Sections of a report that are not published: rows and answers, which quote the items, and tables that are files."""
 
 
 def publish(source: Path, target: Path) -> None:
     """A copy of a report's page without some sections, and with effects on the score alone."""
     text = source.read_text(encoding="utf-8")
     for name in LEFT_OUT:
-        start = text.index(f'<section id="{name}">')
-        end = text.index("</section>", start) + len("</section>")
-        text = text[:start] + text[end:]
-        text = re.sub(rf'<a href="#{name}">[^<]*</a>', "", text)
-    start = text.index('<section id="effects">')
-    end = text.index("</section>", start)
-    shown = re.sub(
-        r'<tr data-entry(?![^>]* data-metric="score")[^>]*>.*?</tr>', "", text[start:end], flags=re.DOTALL
+        if (start := text.find(f'<section id="{name}">')) >= 0:
+            end = text.index("</section>", start) + len("</section>")
+            text = text[:start] + text[end:]
+            text = re.sub(rf'<a href="#{name}">[^<]*</a>', "", text)
+    text = re.sub(
+        r'(id="effects-table"[^>]*><script[^>]*>)(.*?)(</script>)',
+        lambda match: match[1] + str(json_data(_on_the_score(json.loads(match[2])))) + match[3],
+        text,
+        flags=re.DOTALL,
     )
-    target.write_text(text[:start] + shown + text[end:], encoding="utf-8")
+    target.write_text(text, encoding="utf-8")
+
+
+def _on_the_score(table: dict[str, Any]) -> dict[str, Any]:
+    """The rows of a table of effects whose metric is the score; a run that has no other is left as it is."""
+    metrics = next((entry for entry in table["filters"] if entry[0] == "metric"), None)
+    if metrics is None:
+        return table
+    kept = [index for index, at in enumerate(metrics[3]) if at >= 0 and metrics[2][at] == "score"]
+    return {
+        **table,
+        "rows": [table["rows"][index] for index in kept],
+        "filters": [[*entry[:3], [entry[3][index] for index in kept]] for entry in table["filters"]],
+    }
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
 pytest.importorskip("duckdb")
+from pcsuite.reporting.build import build_report
+from support.synthetic_log import make_row, write_log
+
 study_page = pytest.importorskip("study_page")
 TABLES = study_page.FOLDER / "tables"
 LARGE = "qwen2.5-coder-1.5b"
@@ -123,3 +127,23 @@ def test_the_readme_is_read_in_three_minutes_and_says_first_what_it_is():
     assert first.startswith("Which parts of your prompt help")
     assert "pcsuite ablate my_prompt.md --data my_table.csv\n" in command
     assert picture.startswith("![")
+
+
+@pytest.mark.slow
+def test_what_is_published_quotes_no_item_and_has_effects_on_the_score_alone(tmp_path):
+    rows = [
+        make_row(item=f"{k}", condition=name, score=float(k % 3 == 0 or name == "C3"), text=f"quoted {k}")
+        for name in ("C0", "C2", "C3")
+        for k in range(12)
+    ]
+    log = write_log(tmp_path / "runs" / "a.jsonl", rows, prompts=True)
+    page = build_report([log], tmp_path, plots=False).index
+    assert "quoted" in page.read_text(encoding="utf-8")
+    study_page.publish(page, tmp_path / "published.html")
+    text = (tmp_path / "published.html").read_text(encoding="utf-8")
+    assert "quoted" not in text
+    data = re.search(r'id="effects-table"[^>]*><script[^>]*>(.*?)</script>', text, re.DOTALL)
+    table = json.loads(data[1])
+    column = [label for label, *_ in table["columns"]].index("metric")
+    assert {row[column] for row in table["rows"]} == {"score"}
+    assert all(len(entry[3]) == len(table["rows"]) for entry in table["filters"])
