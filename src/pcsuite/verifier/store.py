@@ -136,7 +136,8 @@ def _stage(
     changes = compare_results(previous, document) if previous is not None else None
     report = render_report(document, aggregate, scored.comparison, changes)
     folder = results / f"iteration-{number:03d}"
-    partial = together.stage(folder)
+    # Under a name that nobody takes for an iteration.
+    partial = together.stage(folder, results / f".{folder.name}.partial")
     partial.mkdir()
     (partial / RESULTS).write_bytes(to_json(document))
     (partial / EXTRACTION).write_bytes(scored.extraction)
