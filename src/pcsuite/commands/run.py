@@ -137,7 +137,7 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite, calls: options.Calls) 
 
     Returns the worst exit status of them. The words of ``run`` are read again by the flags of each, so that what they
     share reaches all of them. A part that cannot run says why in a line, and the others go on: the run's rows are there
-    to be reported. A tool that is not installed, or has no model that it could ask, is left out and fails nothing.
+    to be reported. A tool that is not installed, lacks its files or has no model to ask is left out and fails nothing.
     """
     from pcsuite.commands import integrations, report
     from pcsuite.integrations.promptbench.block import attacked_parts
@@ -182,7 +182,10 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite, calls: options.Calls) 
                 raise
             print(f"pcsuite: {name}: {error}", file=sys.stderr)
             not_run[name] = str(error)
-            if not isinstance(error, NotInstalledError):
+            # What another tool lacks (itself, its published files) is for the user to bring: nothing here failed.
+            if not isinstance(error, NotInstalledError) and not (
+                name == "helm" and isinstance(error, ConfigError)
+            ):
                 worst = max(worst, error.exit_code)
     run = suite.profile.run
     print("\nwhat the protocol promises")
