@@ -135,7 +135,8 @@ def test_operators_fill_the_blocks_of_a_template(tmp_path):
         ReasoningModeOperator("long")
 
 
-def test_reports_of_the_cache_are_made_of_its_two_readings(tmp_path):
+def test_reports_of_the_cache_are_made_of_its_two_readings(tmp_path, monkeypatch):
+    monkeypatch.delenv("PCS_CACHE_STATS_DIR", raising=False)
     from pcsuite.logging.cache_report import read_cache_db_stats, read_runtime_cache_stats, write_cache_report
 
     from pcsuite.evaluation.metric_cache import MetricCache
