@@ -212,6 +212,7 @@ def test_a_figure_is_saved_as_svg_and_png_in_the_colours_of_the_page(browser, in
     assert re.fullmatch(r"[\w.-]+\.svg", drawing[0])
     text = base64.b64decode(drawing[1].split(",")[1] + "==").decode("utf-8", "ignore")
     assert text.startswith("<svg")
+    assert 'xmlns="http://www.w3.org/2000/svg"' in text
     assert "currentColor" not in text
     assert "var(--" not in text
     assert picture[0].endswith(".png")

@@ -130,7 +130,6 @@ const bindSaving = (part) => {
         const [, , width, height] = copy.getAttribute("viewBox").split(/\s+/).map(Number);
         copy.setAttribute("width", width);
         copy.setAttribute("height", height);
-        copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
         const text = new XMLSerializer().serializeToString(copy)
           .replace(/var\((--[\w-]+)\)/g, (_, name) => styles.getPropertyValue(name).trim())
           .replaceAll("currentColor", ink)
