@@ -63,10 +63,14 @@ def outputs(tmp_path_factory):
         "ticket,queue\n" + "".join(f"ticket {n} on {queues[n % 3]},{queues[n % 3]}\n" for n in range(120))
     )
     request = AblationRequest(
-        prompt, str(table), answer="queue", model="simulated", output_dir=str(folder / "outputs"), margin=0.1,
+        Path(prompt.name), table.name, answer="queue", model="simulated", output_dir=str(folder / "outputs"), margin=0.1,
         effects={"task": 1.6, "caution": -1.3, "role": 0.0, "form": 0.0},
     )  # fmt: skip
-    write_result(ablate(request, quiet=True))
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # as a person would, so that pictures show no folder of a test
+        patch.chdir(folder)
+        write_result(ablate(request, quiet=True))
     return folder / "outputs"
 
 
