@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -146,6 +147,8 @@ def test_pages_of_a_run_that_goes_on_show_no_interval_as_if_it_were_final(tmp_pa
         assert "Stop the run" in page
         for name in ("operators", "figures", "scatter", "marks"):
             assert "provisional until it has ended" in ask(site, f"/run/one/{name}")[1]
+        settle(write_log(tmp_path / "runs" / "two.jsonl", rows))
+        assert re.findall(r"Run (\w+) goes on", ask(site, "/across?runs=two,one")[1]) == ["one"]
         settle(log)
         _, page = ask(site, "/run/one")
         assert "hold at every look" not in page
