@@ -47,6 +47,7 @@ def pages_of(viewer: Viewer, name: str) -> dict[str, str]:
         "search in answers": address(page, {"q": "Sports"}),
         "operators and effects": f"{page}/operators",
         "figures": f"{page}/figures",
+        "further figures": f"{page}/figures?part=further",
         "head to head": address(f"{page}/scatter", {"x": first, "y": last}),
         "one item": f"{page}/item/{task}/{item}",
     }

@@ -13,6 +13,7 @@ PcsuiteError
 ├── ServerDownError      a model's server cannot be reached, and never answered
 ├── BudgetExceededError  the run reached its token or cost limit
 ├── ErrorRateError       too many calls failed
+├── RunStoppedError      somebody asked for the end of the run
 ├── UnansweredError      calls failed that nothing can be concluded without
 └── AnalysisError        a table or a statistic cannot be computed
 
@@ -53,7 +54,7 @@ class Exit(IntEnum):
     BAD_INPUT = 2
     """What was given cannot be used: words, files, models, a disk that is full."""
     STOPPED = 3
-    """The budget is used up or too many calls failed; finished rows are kept."""
+    """The budget is used up, too many calls failed, or somebody stopped the run; finished rows are kept."""
     FAILED_ROWS = 4
     """Everything was tried, and some of it failed; the same command tries those again."""
     UNREACHABLE = 5
@@ -263,6 +264,12 @@ class BudgetExceededError(PcsuiteError):
 
 class ErrorRateError(PcsuiteError):
     """Too many calls failed."""
+
+    exit_code = Exit.STOPPED
+
+
+class RunStoppedError(PcsuiteError):
+    """Somebody asked for the end of the run."""
 
     exit_code = Exit.STOPPED
 

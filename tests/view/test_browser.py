@@ -12,6 +12,7 @@ import pytest
 from pcsuite.engines.limits import Budget
 from pcsuite.logging.ledger import Ledger
 from pcsuite.logging.manifest import RunManifest, write_manifest
+from pcsuite.logging.segments import Beside
 from support.browser import Browser, find_chromium
 from support.synthetic_log import make_row, write_log
 from view.conftest import HOSTILE
@@ -312,6 +313,48 @@ def test_a_page_shows_the_end_of_a_run_by_itself(browser, site, folder):
         "[...document.querySelectorAll('tbody tr')].some(r => /^\\s*ending\\s+finished/.test(r.innerText))",
     )
     log.unlink()
+
+
+def test_effects_of_a_run_that_goes_on_change_in_place_and_it_is_stopped_from_the_page(browser, site, folder):
+    def rows(end):
+        return [
+            make_row(item=f"i{n}", condition=c, score=float(c == "C1"))
+            for n in range(end)
+            for c in ("C0", "C1")
+        ]
+
+    log = write_log(folder / "runs" / "watched.jsonl", rows(3))
+    Beside.STOP.of(log).write_bytes(b"going\n")
+    browser.goto(f"{site}/run/watched")
+    basis = "document.querySelector('[data-effect=C1] [data-part=basis]').textContent"
+    amount = "document.querySelector('[data-effect=C1] [data-part=amount]')"
+    assert (browser.run(basis), browser.run(f"{amount}.className")) == ("3 items", "")
+    browser.run("window.same = true")
+    write_log(log, rows(12))
+    wait(browser, f"{basis} === '12 items'")
+    # Twelve gains of twelve are clear at every look, and the page was not loaded again for it.
+    assert browser.run(f"{amount}.className") == "good"
+    assert browser.run("window.same")
+    browser.run("document.querySelector('[action$=\"/stop\"] button').click()")
+    wait(browser, "!!document.querySelector('[data-stopping]:not([hidden])')")
+    assert Beside.STOP.of(log).read_bytes() == b"stop\n"
+    assert not browser.run("!!document.querySelector('[action$=\"/stop\"]')")
+    Beside.STOP.of(log).unlink()
+    Ledger(log, Budget()).close()
+    wait(browser, "document.querySelector('[data-live]').hidden && !document.querySelector('[data-effect]')")
+    log.unlink()
+
+
+def test_further_figures_come_by_themselves_and_behave_as_the_first(browser, site):
+    browser.goto(f"{site}/run/models/figures")
+    wait(browser, "!document.querySelector('[data-further]')")
+    ids = browser.run("[...document.querySelectorAll('.plots > figure')].map(f => f.id)")
+    assert ids == ["ladder", "ladder_by_size", "interaction", "pareto"]
+    browser.run(
+        "document.querySelector('#pareto [data-says]').dispatchEvent(new PointerEvent('pointerenter'))"
+    )
+    assert "at 120 tokens" in browser.run("document.getElementById('says').innerText")
+    assert not browser.run("document.querySelector('#pareto .save').hidden")
 
 
 def test_a_run_in_progress_shows_its_progress_and_that_more_is_there(browser, site, folder):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -22,12 +21,7 @@ from pcsuite.view import runs
 from pcsuite.view.data import OpenRun
 from pcsuite.view.runs import RunNote, RunTotals, Summaries, list_runs, planned_rows, sum_log
 from support.synthetic_log import make_row, write_log
-
-
-def settle(log):
-    """Let a log look as if it was written long ago."""
-    old = time.time() - 3600
-    os.utime(log, (old, old))
+from view.conftest import settle
 
 
 def test_parts_of_a_log_are_no_runs_and_count_once(tmp_path):

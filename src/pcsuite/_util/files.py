@@ -277,6 +277,18 @@ def lock_holder(handle: int) -> str:
     return ""
 
 
+def is_held(path: Path) -> bool:
+    """Whether a process is known to hold the lock of a file; ``False`` where the system does not say.
+
+    Only looks: to try the lock would keep others from it for a moment.
+    """
+    try:
+        with path.open("rb") as stream:
+            return bool(lock_holder(stream.fileno()))
+    except OSError:
+        return False
+
+
 def warn_without_locks(path: Path) -> None:
     """Warn that nothing keeps a second process from the file: its file system knows no locks."""
     logging.getLogger("pcsuite").warning(

@@ -40,7 +40,14 @@ from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.contrasts import ArmScores, cluster_codes, related_items
-from pcsuite.errors import MISSING_OUTCOMES, BudgetExceededError, CallOutcome, ConfigError, ErrorRateError
+from pcsuite.errors import (
+    MISSING_OUTCOMES,
+    BudgetExceededError,
+    CallOutcome,
+    ConfigError,
+    ErrorRateError,
+    RunStoppedError,
+)
 from pcsuite.logging.ledger import counting
 from pcsuite.logging.log import ResumeIndex, RunLog, ScoredRow
 from pcsuite.logging.looks import Look, read_looks
@@ -210,7 +217,7 @@ class _AblationRun:
         self.quiet = quiet
         self.cells = [_Cell(one, plan) for one in study.each]
         self.stopped = ""
-        self.stopping: BudgetExceededError | ErrorRateError | None = None
+        self.stopping: BudgetExceededError | ErrorRateError | RunStoppedError | None = None
         self.looks: dict[str, Look] = {}
         """By block: the last look at the prompt without it, where the ablation runs until decided."""
         self.visited = 0
@@ -293,7 +300,7 @@ class _AblationRun:
                 summary = await run_into(
                     self.log, plan, self.executor, quiet=self.quiet, registered=registered
                 )
-            except (BudgetExceededError, ErrorRateError) as error:
+            except (BudgetExceededError, ErrorRateError, RunStoppedError) as error:
                 self.stopped, self.stopping = str(error), error
             else:
                 self.asked += summary.tally.done

@@ -459,6 +459,8 @@ class RunLog:
         with ExitStack() as opened:
             self._file = self._open_settled()
             opened.callback(lambda: self._file.close())
+            # What a start that was killed offered is no word of this one.
+            segments.Beside.STOP.of(self.paths.log).unlink(missing_ok=True)
             if self._overwrite:
                 self._set_aside()
             self.repaired_bytes = self._file.repaired_bytes

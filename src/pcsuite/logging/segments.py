@@ -49,6 +49,7 @@ class Beside(Enum):
     REFUSED = ".refused.json"
     SPENT = ".spent.jsonl"
     BATCHES = "~batches"
+    STOP = ".stop"
 
     def of(self, log: Path) -> Path:
         """Where it lies for a log, whether it is there or not.

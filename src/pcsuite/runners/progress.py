@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
 from pcsuite._util.text import underlying_stream
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.engines.limits import check_error_rate
-from pcsuite.errors import ErrorRateError, PcsuiteError
+from pcsuite.errors import ErrorRateError, PcsuiteError, RunStoppedError
 from pcsuite.logging.log import RunLog
+from pcsuite.logging.stop_request import is_asked_to_stop, offering_to_stop
 from pcsuite.runners.pipeline import FinishedRow
 
 _LIVE_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
+_REQUEST_EVERY_S = 0.25
+"""Seconds between two looks whether somebody asked the run to stop."""
 
 
 @dataclass(slots=True)
@@ -264,3 +271,29 @@ class RowSink:
     def halt(self, reason: PcsuiteError) -> None:
         """Ask for the end of the run; the first reason stays."""
         self.stop = self.stop or reason
+
+
+@contextmanager
+def halting_on_request(log: Path, sink: RowSink) -> Iterator[None]:
+    """Ask the sink for the end of the run when somebody asks the run to stop, from its page say.
+
+    For the loop that the run is in. Rows that are under way are finished.
+    """
+    loop = asyncio.get_running_loop()
+    alarm: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal alarm
+        if is_asked_to_stop(log):
+            hint = "finished rows are kept; the same command (without --overwrite) goes on from here"
+            sink.halt(RunStoppedError(f"run '{log.stem}' was asked to stop", hint=hint))
+        else:
+            alarm = loop.call_later(_REQUEST_EVERY_S, look)
+
+    with offering_to_stop(log):
+        look()
+        try:
+            yield
+        finally:
+            if alarm is not None:
+                alarm.cancel()

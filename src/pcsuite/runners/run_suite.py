@@ -46,7 +46,7 @@ from pcsuite.runners.edits import Perturber, registered_perturbation
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice, phases
 from pcsuite.runners.pipeline import Work, git_commit
 from pcsuite.runners.plan import Cell, NotApplicable, Plan, build_plan, refuse_judges
-from pcsuite.runners.progress import Progress, RowSink, Tally
+from pcsuite.runners.progress import Progress, RowSink, Tally, halting_on_request
 from pcsuite.runners.registration import register
 from pcsuite.runners.until import UntilDecided
 
@@ -337,7 +337,7 @@ async def run_into(
     that goes on over several plans; without it the plan gets its own, which ``quiet`` hides.
 
     Constraints are proved and retrievers opened first; the plan's manifest is written beside the log. Raises what
-    ended the run early: :class:`BudgetExceededError` or :class:`ErrorRateError`.
+    ended the run early: :class:`BudgetExceededError`, :class:`ErrorRateError` or :class:`RunStoppedError`.
     """
     started = time.monotonic()
     if executor.work.plan is not plan:
@@ -365,7 +365,10 @@ async def run_into(
     with nullcontext(progress) if progress is not None else Progress(total, quiet=quiet) as progress:
         sink = RowSink(log, progress, plan.suite.profile.limits.stop_on_error_rate)
         waiting = {model_id: count for model_id, count in pending.items() if count}
-        with _halting_after_hours(plan.suite.profile.limits.run_hours, log.paths.log, sink, total):
+        with (
+            _halting_after_hours(plan.suite.profile.limits.run_hours, log.paths.log, sink, total),
+            halting_on_request(log.paths.log, sink),
+        ):
             if until is not None and sink.stop is None:
                 await until.run(executor, sink)
             for together in phases(plan, waiting) if until is None else ():

@@ -55,7 +55,7 @@ from pcsuite.runners.pipeline import (
     in_lanes,
     unforeseen,
 )
-from pcsuite.runners.progress import Progress, RowSink
+from pcsuite.runners.progress import Progress, RowSink, halting_on_request
 
 VERSION = 1
 """Raised when the question changes; part of the run ids of verifier rows."""
@@ -254,9 +254,10 @@ async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy | None, use_cac
                 Progress(len(pending), quiet=quiet) as progress,
             ):
                 sink = RowSink(log, progress, suite.profile.limits.stop_on_error_rate)
-                for client in session.clients.values():
-                    rows = (row for row in pending if row.model.id == client.model_id)
-                    await _judge_rows(client, rows, sink, paths)
+                with halting_on_request(paths.log, sink):
+                    for client in session.clients.values():
+                        rows = (row for row in pending if row.model.id == client.model_id)
+                        await _judge_rows(client, rows, sink, paths)
         if sink.stop is not None:
             raise sink.stop
     judging_ids = {verifier_run_id(row) for row in judged}

@@ -144,7 +144,7 @@ def _local(text: str, names: Mapping[str, str], notice: str) -> str:
 
     text = _HREF.sub(link, text.replace('="/static/', '="'))
     text = re.sub(r"<form[^>]*method=\"(get|post)\".*?</form>", "", text, flags=re.DOTALL)
-    text = re.sub(r"<p data-live=.*?</p>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<div class=\"live\".*?</div>", "", text, flags=re.DOTALL)
     text = text.replace('<div class="elsewhere" hidden>', '<div class="elsewhere">')
     text = text.replace(
         '<main id="main" tabindex="-1">', f'<main id="main" tabindex="-1">\n<p class="small">{notice}</p>'

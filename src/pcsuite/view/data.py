@@ -35,7 +35,7 @@ from pcsuite.logging.row import line_is_sound
 from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
-from pcsuite.view.runs import RunEntry, RunTotals, cost_of
+from pcsuite.view.runs import RunEntry, RunTotals, cost_of, refreshed
 from pcsuite.view.slices import SliceScores, related
 from pcsuite.view.where import NUMBERS, TEXTS, Comparison, parse_where
 
@@ -93,6 +93,7 @@ class OpenRun:
 
     def __init__(self, entry: RunEntry, folder: Path, suite: Suite | None = None) -> None:
         self.name, self.log, self.ablation = entry.name, entry.log, entry.ablation
+        self._entry = entry
         self.manifest = RunManifest()
         self._folder = folder
         self._suite = suite
@@ -126,6 +127,11 @@ class OpenRun:
     def is_current(self) -> bool:
         """Whether everything that is in the log has been read."""
         return self._log_stamp() == self._stamp
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the run goes on."""
+        return refreshed(self._entry).is_live
 
     def _log_stamp(self) -> tuple[int, float]:
         stats = [segment.path.stat() for segment in log_segments(self.log)]

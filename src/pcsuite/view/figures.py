@@ -30,6 +30,10 @@ from pcsuite.view.slices import MANY, QUICK_FLIPS, related
 
 _MOMENTS = "count(value), avg(value), stddev_samp(value)"
 """What a level or a difference of many items is made of: count, mean and spread."""
+FIRST_TABLES = ("summary_by_condition", "by_size")
+FURTHER_TABLES = ("efficiency", "entropy_by_condition", "robustness_by_attack")
+"""Tables of the figures that a page shows at once, and of those that it asks for by themselves: all of them together
+take longer than a reader of a large run should wait."""
 MOST_CONDITIONS = 40
 """Conditions that are drawn; points of more would lie upon each other."""
 

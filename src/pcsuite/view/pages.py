@@ -18,13 +18,20 @@ from pcsuite.ablation.arms import FULL
 from pcsuite.analysis.judging import judges_of
 from pcsuite.analysis.pairings import CONTROL, PAIRS, contrasts_of
 from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.logging.stop_request import is_asked_to_stop, why_not_stoppable
 from pcsuite.pages.palette import SYMBOLS, block_tint
 from pcsuite.pages.words import CLIP, marked_lines
 from pcsuite.reporting.flips import EACH, Flip, cut_text
 from pcsuite.reporting.samples import expected_text
 from pcsuite.view.data import OpenRun
 from pcsuite.view.eval_pages import eval_page, evals_page
-from pcsuite.view.figures import MOST_CONDITIONS, head_to_head_figures, view_figures
+from pcsuite.view.figures import (
+    FIRST_TABLES,
+    FURTHER_TABLES,
+    MOST_CONDITIONS,
+    head_to_head_figures,
+    view_figures,
+)
 from pcsuite.view.filters import (
     AXES,
     Filter,
@@ -36,6 +43,7 @@ from pcsuite.view.filters import (
     whole_number,
 )
 from pcsuite.view.labelling import ambiguous_page, label_page
+from pcsuite.view.live import live_effects, live_words
 from pcsuite.view.marks import LABELS, RATINGS, Mark, Marks, Ratings
 from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
 from pcsuite.view.slices import (
@@ -131,6 +139,7 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
             )
         },
         "verdicts": _column_verdicts(run) if selection.columns == "condition" else {},
+        **_live_context(run, selection),
         "levels": scores.means(),
         "unsure": 0 if scores.ambiguous is None else int(scores.ambiguous.sum()),
         "replicated": any(cell.n > 1 for _, cells in rows for cell in cells.values()),
@@ -143,6 +152,21 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
         "texts": run.texts(selection, [item for item, _ in rows])
         if request.query_params.get("cells") == "answers"
         else {},
+    }
+
+
+def _live_context(run: OpenRun, selection: Filter) -> dict[str, Any]:
+    """Of a run that goes on: its effects with limits that hold at every look, and whether it can be stopped."""
+    if not run.is_live:
+        return {"live": None}
+    live = live_effects(run, selection)
+    return {
+        "live": {
+            "effects": {name: (effect, live_words(effect)) for name, effect in live.effects.items()},
+            "reason": live.reason,
+            "stopping": is_asked_to_stop(run.log),
+            "not_stoppable": why_not_stoppable(run.log),
+        }
     }
 
 
@@ -373,12 +397,14 @@ def _known_name(request: Request, name: str, known: Sequence[str], default: str)
 
 
 def figures_page(viewer: Viewer, request: Request) -> Page:
-    """The report's figures on the items that the filter lets through."""
+    """The report's figures on the items that the filter lets through: the first of them, or the further ones."""
     run, selection, marks, labels = _slice_of(viewer, request, request.query_params)
+    further = request.query_params.get("part") == "further"
     return "figures.html.j2", {
         **_run_context(run, selection),
         **_filter_choices(run, selection, marks),
-        "figures": view_figures(run, selection, labels),
+        "figures": view_figures(run, selection, labels, *(FURTHER_TABLES if further else FIRST_TABLES)),
+        "further": further,
         "left_out": max(0, len(run.values[selection.task]["condition"]) - MOST_CONDITIONS),
     }
 

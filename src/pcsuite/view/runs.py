@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pcsuite._util.append import split_lines
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.files import is_held, replace_atomically
 from pcsuite.errors import LogError
 from pcsuite.logging.ledger import last_start_ended
 from pcsuite.logging.log import ScoredRow
@@ -66,9 +66,12 @@ class RunEntry(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Whether the log was written to in the last seconds, and its ledger does not say that the run has ended."""
+        """Whether its ledger does not say that the run has ended, and the log was written to in the last seconds.
+
+        A log that a process holds counts as written to, where the system says so: an answer may take minutes.
+        """
         lately = (datetime.now(timezone.utc) - self.modified).total_seconds() < RUNNING_SECONDS
-        return lately and not last_start_ended(self.log)
+        return not last_start_ended(self.log) and (lately or is_held(self.log))
 
     @property
     def stamp(self) -> str:

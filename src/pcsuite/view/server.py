@@ -26,12 +26,15 @@ from starlette.routing import Route
 
 from pcsuite._util.text import shorten
 from pcsuite.errors import ConfigError, PcsuiteError
+from pcsuite.logging.stop_request import ask_to_stop, is_asked_to_stop
 from pcsuite.pages.render import render_page, script, stylesheet
-from pcsuite.view.filters import address, path_of, state_of
+from pcsuite.pages.words import decimal_text
+from pcsuite.view.filters import address, filter_of, path_of, state_of
 from pcsuite.view.labelling import add_label
+from pcsuite.view.live import live_effects, live_words
 from pcsuite.view.marks import Marks, Ratings
 from pcsuite.view.pages import PAGES, Page, form_target
-from pcsuite.view.runs import planned_rows, refreshed
+from pcsuite.view.runs import planned_rows
 from pcsuite.view.viewer import StillReading, Viewer
 
 COOKIE = "pcsuite-view"
@@ -102,6 +105,7 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
             Route(f"/run/{{run}}/{page}", partial(keep_label, viewer, page), methods=["POST"])
             for page in ("label", "ambiguous")
         ),
+        Route("/run/{run}/stop", partial(stop_run, viewer), methods=["POST"]),
         Route("/run/{run}/rate", partial(add_rating, viewer), methods=["POST"]),
         Route("/run/{run}/row/{row}.json", partial(logged_row, viewer)),
         Route("/run/{run}/marks.{kind}", partial(export_marks, viewer)),
@@ -191,22 +195,52 @@ def export_marks(viewer: Viewer, request: Request) -> Response:
     return Response(content, media_type="application/jsonl")
 
 
+async def stop_run(viewer: Viewer, request: Request) -> Response:
+    """Ask a run that goes on to stop, and lead back to its page."""
+    text = await _form(request, "back")
+
+    def ask() -> None:
+        run = viewer.run(request.path_params["run"])
+        if not run.is_live:
+            raise ConfigError(f"run '{run.name}' does not go on: there is nothing to stop")
+        ask_to_stop(run.log)
+
+    await run_in_threadpool(ask)
+    back = text["back"] if text["back"].startswith("/") and not text["back"].startswith("//") else "/"
+    return RedirectResponse(back, status_code=303)
+
+
 def live_state(viewer: Viewer, request: Request) -> Response:
-    """How far a run has come, as JSON: the page asks while it goes on."""
+    """How far a run has come, as JSON: the page asks while it goes on, for the effects of its filter too."""
     run = viewer.run(request.path_params["run"])
-    summary = run.summary()
-    return JSONResponse(
-        {
-            "rows": summary.rows,
-            "failed": summary.failed,
-            "score": summary.score,
-            "tokens": summary.tokens,
-            "planned": planned_rows(run.manifest),
-            "live": refreshed(viewer.entry(run.name)).is_live,
-            # The page asks on until it has what the run wrote last.
-            "current": run.is_current,
+    summary, is_live = run.summary(), run.is_live
+    state: dict[str, Any] = {
+        "rows": summary.rows,
+        "failed": summary.failed,
+        "score": summary.score,
+        "tokens": summary.tokens,
+        "planned": planned_rows(run.manifest),
+        "live": is_live,
+        "stopping": is_live and is_asked_to_stop(run.log),
+        # The page asks on until it has what the run wrote last.
+        "current": run.is_current,
+    }
+    if is_live:
+        selection = filter_of(run, request.query_params)
+        state |= {
+            "effects": {
+                name: {
+                    **effect._asdict(),
+                    # JSON knows no number for what is not known.
+                    "value": effect.value if effect.value == effect.value else None,
+                    "tone": effect.tone,
+                    **live_words(effect),
+                }
+                for name, effect in live_effects(run, selection).effects.items()
+            },
+            "levels": {name: decimal_text(level) for name, level in run.scores(selection).means().items()},
         }
-    )
+    return JSONResponse(state)
 
 
 def static_file(request: Request) -> Response:

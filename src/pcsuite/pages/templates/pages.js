@@ -349,6 +349,19 @@ if (live) {
     live.querySelector("progress").value = state.rows;
     live.hidden = !state.live;
     went ||= state.live;
+    // A page that was made while nothing ran shows intervals for a run that has ended.
+    if (state.live && !("going" in live.dataset)) { location.reload(); return; }
+    const note = live.querySelector("[data-stopping]");
+    if (note) note.hidden = !state.stopping;
+    for (const level of document.querySelectorAll("[data-level]")) {
+      if (state.levels && level.dataset.level in state.levels) level.textContent = state.levels[level.dataset.level];
+    }
+    for (const cell of document.querySelectorAll("[data-effect]")) {
+      const effect = state.effects?.[cell.dataset.effect];
+      if (!effect) continue;
+      for (const part of cell.querySelectorAll("[data-part]")) part.textContent = effect[part.dataset.part];
+      cell.querySelector("[data-part=amount]").className = effect.tone;
+    }
     // At its end the page shows all of it by itself, unless somebody is in the middle of typing.
     if (!state.live && state.current && (went || state.rows !== seen) && !document.activeElement?.closest?.("input, textarea, select")) { location.reload(); return; }
     if (state.rows !== seen) document.getElementById("stale").hidden = false;
@@ -386,31 +399,49 @@ if (says) {
     says.style.left = `${Math.max(8, left)}px`;
     says.style.top = `${Math.max(8, box.top - says.offsetHeight - 6)}px`;
   };
-  for (const mark of document.querySelectorAll("[data-says]")) {
-    mark.addEventListener("pointerenter", () => show(mark));
-    mark.addEventListener("focus", () => show(mark));
-    mark.addEventListener("pointerleave", () => { says.hidden = true; });
-    mark.addEventListener("blur", () => { says.hidden = true; });
-  }
-  const hides = [...document.querySelectorAll("[data-hides]")];
   const key = (name) => `${name.closest("figure").id}.${name.dataset.hides}`;
   const set = (name, shown) => {
     name.setAttribute("aria-pressed", String(shown));
     for (const part of name.closest("figure").querySelectorAll(`[data-series="${name.dataset.hides}"]`)) part.toggleAttribute("hidden", !shown);
   };
   const hidden = new Set((new URLSearchParams(location.search).get("hide") ?? "").split(","));
-  for (const name of hides) {
-    if (hidden.has(key(name))) set(name, false);
-    // A name in the drawing is no button of the browser's: keys press it only if they are told to.
-    name.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); name.dispatchEvent(new MouseEvent("click")); }
-    });
-    name.addEventListener("click", () => {
-      set(name, name.getAttribute("aria-pressed") !== "true");
-      const address = new URL(location.href);
-      const off = hides.filter((one) => one.getAttribute("aria-pressed") === "false").map(key);
-      off.length ? address.searchParams.set("hide", off.join(",")) : address.searchParams.delete("hide");
-      history.replaceState(null, "", address);
-    });
-  }
+  const bindFigures = (part) => {
+    for (const mark of part.querySelectorAll("[data-says]")) {
+      mark.addEventListener("pointerenter", () => show(mark));
+      mark.addEventListener("focus", () => show(mark));
+      mark.addEventListener("pointerleave", () => { says.hidden = true; });
+      mark.addEventListener("blur", () => { says.hidden = true; });
+    }
+    for (const name of part.querySelectorAll("[data-hides]")) {
+      if (hidden.has(key(name))) set(name, false);
+      // A name in the drawing is no button of the browser's: keys press it only if they are told to.
+      name.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); name.dispatchEvent(new MouseEvent("click")); }
+      });
+      name.addEventListener("click", () => {
+        set(name, name.getAttribute("aria-pressed") !== "true");
+        const address = new URL(location.href);
+        const off = [...document.querySelectorAll("[data-hides][aria-pressed=false]")].map(key);
+        off.length ? address.searchParams.set("hide", off.join(",")) : address.searchParams.delete("hide");
+        history.replaceState(null, "", address);
+      });
+    }
+  };
+  bindFigures(document);
+
+  // Further figures are asked for once the first are there; their link serves where that fails.
+  const further = document.querySelector("a[data-further]");
+  const append = async () => {
+    const answer = await fetch(further.href).catch(() => null);
+    if (answer?.status !== 200) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const drawn of page.querySelectorAll(".plots > figure")) {
+      document.querySelector(".plots").append(document.adoptNode(drawn));
+      bindFigures(drawn);
+      bindSaving(drawn);
+    }
+    further.parentElement.remove();
+  };
+  // A page from the disk has nobody to ask.
+  if (further && location.protocol.startsWith("http")) append();
 }
