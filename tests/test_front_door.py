@@ -24,7 +24,7 @@ def modules_after(code):
 def test_importing_it_pulls_in_nothing_heavy():
     loaded = modules_after("import pcsuite as pcs")
     assert not {name.partition(".")[0] for name in loaded} & (HEAVY | {"asyncio", "polars", "pyarrow"})
-    assert {name for name in loaded if name.startswith("pcsuite")} == {"pcsuite"}
+    assert {name for name in loaded if name.startswith("pcsuite")} == {"pcsuite", "pcsuite.specified"}
 
 
 def test_the_public_names_are_pinned_and_all_resolve():

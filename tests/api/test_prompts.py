@@ -172,6 +172,6 @@ def test_the_split_is_shown_before_anything_is_asked_and_several_models_make_one
     pcs.ablate(
         request.prompt, request.data, model="simulated", trim=False, design="leave-one-out", **settings
     )
-    assert "prompt.md: split at its headings" in " ".join(capsys.readouterr().out.split())
+    assert "prompt.md:splitatitsheadings" in "".join(capsys.readouterr().out.split())
     suite = pcs.prompt(request.prompt, request.data, models=["simulated/a", "simulated/b"], **settings)
     assert suite.profile.selection.models == ("simulated/a", "simulated/b")

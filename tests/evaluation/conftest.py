@@ -10,7 +10,7 @@ import pytest
 from pcsuite.evaluation.metric_cache import close_shared_caches
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def private_metric_cache(tmp_path_factory: pytest.TempPathFactory):
     """Keep the shared cache out of the working directory."""
     folder = tmp_path_factory.mktemp("metric_cache")

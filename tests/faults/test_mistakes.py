@@ -98,7 +98,7 @@ check prompt.md --data tickets.csv --baseline . --model simulated | --baseline .
 check prompt.md --data tickets.csv --baseline tickets.csv --model simulated | tickets.csv: a table is no baseline
 check prompt.md --data tickets.csv --baseline broken.json --model simulated | broken.json: line 1: not valid JSON
 check prompt.md --data tickets.csv --baseline empty.md --model simulated | empty.md: the prompt is empty
-check prompt.md --data tickets.csv --baseline list.yaml --model simulated | list.yaml: line 1: message 1 needs 'role' and 'content'
+check prompt.md --data tickets.csv --baseline list.yaml --model simulated | list.yaml: a chat prompt is a list of messages
 check nothing.md --data tickets.csv --baseline prompt.md --model simulated | nothing.md: no such file
 check . --data tickets.csv --baseline prompt.md --model simulated | . is a folder
 check prompt.md --data nothing.csv --baseline old.md --model simulated | --data nothing.csv: neither a file nor a task

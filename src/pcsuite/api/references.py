@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from pcsuite._util.processes import child_environment
 from pcsuite._util.text import one_line, shorten
 from pcsuite.analysis.baseline import FORMAT
 from pcsuite.errors import ConfigError, PcsuiteError, did_you_mean
@@ -119,7 +120,7 @@ def _of_git(text: str, prompt: Path, output_dir: str | Path) -> Reference:
     shown = f"{inside or prompt.name} at {ref_known}"
     shown_file = subprocess.run(
         ["git", "-C", str(prompt.parent), "show", f"{commit}:{where}"],
-        capture_output=True, timeout=_GIT_SECONDS, check=False,
+        capture_output=True, timeout=_GIT_SECONDS, check=False, env=child_environment(("GIT_",)),
     )  # fmt: skip
     if shown_file.returncode:
         raise ConfigError(
@@ -152,7 +153,7 @@ def _git(prompt: Path, *words: str) -> str:
     try:
         return subprocess.run(
             ["git", "-C", str(prompt.parent), *words],
-            capture_output=True, timeout=_GIT_SECONDS, check=False,
+            capture_output=True, timeout=_GIT_SECONDS, check=False, env=child_environment(("GIT_",)),
         ).stdout.decode("utf-8", "replace")  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -229,7 +229,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     names = (args.first.stem if first is None else first.name, second.name)
     if args.second is None and args.arms is not None:
         names = (args.arms[0], args.arms[1])
-    elif names[0] == names[1]:  # main/results.json and branch/results.json
+    elif names[0] == names[1] and first is not None:  # main/results.json and branch/results.json
         names = (str(args.first), str(args.second))
     print_comparison(args, comparison, names, (first, second))
     whole = {"full", "none"} <= {key.condition for key in comparison.keys}

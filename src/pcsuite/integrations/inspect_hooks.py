@@ -46,6 +46,8 @@ def print_comparison(log: str) -> int:
     place = unquote(address.path) if address.scheme == "file" else log
     words = ["compare", os.environ["PCSUITE_BASELINE"], place, "--from", "inspect"]
     words += shlex.split(os.environ.get("PCSUITE_ARGUMENTS") or "")
-    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, *words], capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
     print(done.stdout + done.stderr, flush=True)
     return done.returncode

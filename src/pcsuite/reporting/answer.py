@@ -26,7 +26,9 @@ from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.reporting.wording import join_words
 
 Record = Mapping[str, Any]
-Standing = Literal["helps", "hurts", "nothing shown", "not tested", "judge not validated"]
+Standing = Literal[
+    "helps", "hurts", "the form, not the answer", "nothing shown", "not tested", "judge not validated"
+]
 Bundle = frozenset[str]
 TONES: Mapping[Standing, str] = {"helps": "good", "hurts": "bad"}
 _MAIN_EFFECT = "main effect"
@@ -225,6 +227,8 @@ def _standing(record: Record, value: float, metrics: Metrics) -> Standing:
     improved = metrics.improved(record["metric"], value)
     if improved is None or not is_reliable(record["p_bh"]):
         return "nothing shown"
+    if record.get("form"):
+        return "the form, not the answer"
     return "helps" if improved else "hurts"
 
 
@@ -352,6 +356,8 @@ def _planned_effect(plan: Record, record: Record | None, metrics: Metrics) -> Bl
         standing = "judge not validated"
     elif plan["p_value"] is None:
         standing = "not tested"
+    elif shown and record is not None and record.get("form"):
+        standing = "the form, not the answer"
     elif shown and improved is not None:
         standing = "helps" if improved else "hurts"
     return BlockEffect(
@@ -386,7 +392,7 @@ def _parts(rows: Sequence[AnswerRow], *, of_plan: bool = False) -> list[str]:
             verdicts = [row.verdict.removesuffix(f" of {pairs}") for row in held]
             told = [f"{amount} ({verdict})" for amount, verdict in zip(words, verdicts, strict=True)]
             parts.append(f"on {pairs} pairs of task and model: {', '.join(told)} {within}")
-    for verdict in ("nothing shown", "not tested", "judge not validated"):
+    for verdict in ("the form, not the answer", "nothing shown", "not tested", "judge not validated"):
         labels = [row.label for row in rows if not row.holds and row.verdict == verdict]
         parts += [f"{join_words(labels)}: {verdict}"] if labels else []
     return parts

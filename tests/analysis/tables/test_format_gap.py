@@ -1,6 +1,7 @@
 """Strict and lenient scores by condition, and the gap between them."""
 
 import json
+import re
 
 import pytest
 
@@ -134,7 +135,10 @@ def test_page_and_result_say_which_effect_is_one_of_the_form(tmp_path):
     (page,) = (tmp_path / "out" / "reports").glob("*/index.html")
     text = page.read_text(encoding="utf-8")
     assert "No condition moved the score under both readings of the answers; C3 raised it" in text
-    assert "*** the form, not the answer<" in text
+    # The first screen says it of the block, and the table of effects beside the number.
+    assert "schema: the form, not the answer" in re.sub(r"<[^>]+>", "", text).casefold()
+    (cells,) = re.findall(r'id="effects-table"[^>]*><script[^>]*>(.*?)</script>', text, re.DOTALL)
+    assert "the form, not the answer" in cells
     (result,) = (tmp_path / "out" / "reports").glob("*/result.json")
     rows = {row["condition"]: row for row in json.loads(result.read_text(encoding="utf-8"))["results"]}
     assert (rows["C3"]["form"], rows["C3"]["lenient_effect"]) == ("the form, not the answer", 0.0)

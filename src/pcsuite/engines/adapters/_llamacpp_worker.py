@@ -133,6 +133,7 @@ class _Engine:
         address = urlsplit(self._server.listening_address)
         self._http = http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port, timeout=60)
         self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+        self._asking = threading.Lock()  # tokens are counted in another thread than answers are made in
         self._log = _EngineLog()
         self._verdicts: dict[str, str | None] = {}
         self._reuses = prefix_reuse
@@ -293,13 +294,14 @@ class _Engine:
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """What the engine's own HTTP endpoint answers."""
         data = None if body is None else json.dumps(body).encode()
-        try:
-            self._http.request(method, path, data, self._headers)
-            answer = self._http.getresponse().read()
-        except (http.client.HTTPException, OSError):  # an idle keep-alive connection was closed
-            self._http.close()
-            self._http.request(method, path, data, self._headers)
-            answer = self._http.getresponse().read()
+        with self._asking:
+            try:
+                self._http.request(method, path, data, self._headers)
+                answer = self._http.getresponse().read()
+            except (http.client.HTTPException, OSError):  # an idle keep-alive connection was closed
+                self._http.close()
+                self._http.request(method, path, data, self._headers)
+                answer = self._http.getresponse().read()
         return json.loads(answer)
 
 
