@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,7 +17,7 @@ _BLOCK_BYTES = 1 << 16
 _MAX_TRIES = 5
 
 
-def read_lines(path: Path) -> Iterator[bytes]:
+def read_lines(path: Path) -> Generator[bytes, None, None]:
     """Lines of a file without their newline, read in large chunks; nothing where there is no file.
 
     An unfinished last line is a line too.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +76,12 @@ FORMAT = PromptfooFormat()
 def _read(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
     """The document around the results, empty for JSON lines, and the results."""
     if path.suffix.lower() == ".jsonl":
-        lines = enumerate(read_lines(path), start=1)
-        return {}, [
-            decode_json(line, dict[str, Any], f"{path}:{number}: not a result of promptfoo")
-            for number, line in lines
-            if line.strip()
-        ]
+        with closing(read_lines(path)) as lines:
+            return {}, [
+                decode_json(line, dict[str, Any], f"{path}:{number}: not a result of promptfoo")
+                for number, line in enumerate(lines, start=1)
+                if line.strip()
+            ]
     document = read_document(path)
     results = as_mapping(document.get("results")).get("results")
     if not isinstance(results, list) or not all(isinstance(result, dict) for result in results):

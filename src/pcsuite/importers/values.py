@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,11 +103,14 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     shape = FileShape.of(path)
     if shape.head.lstrip()[:1] == b"[":
         return _read_whole(path, list[dict[str, Any]], "not a JSON list of objects")
-    return [
-        decode_json(line, dict[str, Any], f"{path}:{number}: not a JSON object")
-        for number, line in enumerate(read_lines(path), start=1)
-        if line.strip()
-    ]
+    with closing(
+        read_lines(path)
+    ) as lines:  # a line that is none ends the reading: the file is not to stay open
+        return [
+            decode_json(line, dict[str, Any], f"{path}:{number}: not a JSON object")
+            for number, line in enumerate(lines, start=1)
+            if line.strip()
+        ]
 
 
 def _read_whole(path: Path, shape: type[T], problem: str) -> T:

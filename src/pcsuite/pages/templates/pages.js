@@ -443,5 +443,5 @@ if (says) {
     further.parentElement.remove();
   };
   // A page from the disk has nobody to ask.
-  if (further && location.protocol.startsWith("http")) append();
+  if (further && location.protocol !== "file:") append();
 }
