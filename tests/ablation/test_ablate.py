@@ -91,6 +91,15 @@ def test_asking_again_asks_nothing_and_says_the_same(result):
     assert again.trimmed == result.trimmed
 
 
+def test_going_on_leaves_the_note_of_what_is_ablated_as_it_is(result):
+    """Written anew at every start it would be empty for a moment: killed then, its rows were another prompt's."""
+    note = result.log.parents[1] / FINGERPRINT
+    before = note.stat()
+    ablate(result.study.request, quiet=True)
+    after = note.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
 def test_another_prompt_under_the_same_name_is_refused(result, tmp_path):
     request = result.study.request
     other = tmp_path / request.prompt.name

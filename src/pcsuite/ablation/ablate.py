@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import BlockDifference, model_differences
@@ -173,7 +174,8 @@ def ablate(
     if show is not None:
         show(study)
     note, fingerprint = study.folder / FINGERPRINT, study.fingerprint()
-    if note.is_file() and note.read_text(encoding="utf-8").strip() != fingerprint and not request.overwrite:
+    noted = note.read_text(encoding="utf-8").strip() if note.is_file() else None
+    if noted not in (None, fingerprint) and not request.overwrite:
         # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.
         if len(ResumeIndex.read(study.log)):
             raise ConfigError(
@@ -182,7 +184,8 @@ def ablate(
             )
         study = replace(study, request=replace(study.request, overwrite=True))
     study.folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(fingerprint + "\n", encoding="utf-8")
+    if noted != fingerprint:  # a kill while it is written must not leave the rows of this ablation without it
+        replace_atomically(note, fingerprint + "\n")
     plan = build_plan(study.write(study.design.first))
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
     opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)

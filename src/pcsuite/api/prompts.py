@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, cast
 
-from pcsuite._util.files import write_errors
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite.ablation import AblationRequest, AblationResult, across_picture
 from pcsuite.ablation import ablate as run_ablation
 from pcsuite.ablation.across import labels_of
@@ -285,7 +285,7 @@ def write_given(path: Path, content: str | bytes) -> Path:
     """Write what was given in memory, to the byte, so that what ran can be found; returns the path."""
     with write_errors(ConfigError, path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        replace_atomically(path, content.encode("utf-8") if isinstance(content, str) else content)
     return path
 
 

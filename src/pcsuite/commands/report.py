@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.files import write_errors
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.text import counted
 from pcsuite.commands import DIR, FILE, options
 from pcsuite.commands.options import Group, flag, switch
@@ -269,7 +269,7 @@ def print_comparison(
     if args.junit:
         with write_errors(ConfigError, args.junit):
             args.junit.parent.mkdir(parents=True, exist_ok=True)
-            args.junit.write_bytes(comparison_junit(comparison, *names))
+            replace_atomically(args.junit, comparison_junit(comparison, *names))
     if args.json or args.shown == "json":
         options.print_json(more | comparison_document(comparison, *names))
     elif args.shown == "github":
