@@ -190,3 +190,65 @@ def test_a_band_that_nobody_holds_prompts_to_is_no_alarm(tmp_path):
         with RunTables([log], tmp_path / "tables") as tables:
             kinds[control] = [alarm.kind for alarm in analyse_scores(tables).alarms]
     assert kinds == {"warn": ["outside their length band"], "off": []}
+
+
+@pytest.mark.slow
+def test_a_sham_that_scores_best_is_named_beside_the_best_that_says_something(alarms):
+    def row(name, k):
+        bundle = {"C1": ("ROLE", "GOAL"), "S2": ("ROLE", "GOAL", "SHAM_RULES")}.get(name, ())
+        return {"operators": bundle, "score": float(k < {"C0": 8, "C1": 9, "S2": 12}[name])}
+
+    rows = cells(row, conditions=("C0", "C1", "S2"))
+    assert alarms(rows)["sham is best"] == (
+        "The best condition is a sham: S2 scores 0.60 on agnews_json × m1 × D0, the best other one, C1, 0.45: what"
+        " differs there is length or place, not what a block says."
+    )
+
+
+@pytest.mark.slow
+def test_a_sham_that_ties_with_the_best_is_none(alarms):
+    rows = cells(
+        lambda name, k: {"operators": ("SHAM_RULES",) if name == "S2" else ()}, conditions=("C0", "S2")
+    )
+    assert "sham is best" not in alarms(rows)
+
+
+@pytest.mark.slow
+def test_comparisons_of_nothing_with_nothing_are_counted_out(alarms):
+    dead = cells(lambda name, k: {"model": "m2", "score": 0.0}, conditions=("C0", "C1", "C2"))
+    found = alarms([*cells(lambda name, k: {}, conditions=("C0", "C1", "C2")), *dead])
+    assert found["both at the floor"] == (
+        "2 of 4 comparisons have both sides at 0.02 or below (agnews_json × m2 2): they can show nothing; count 2 where"
+        " shares of comparisons are told."
+    )
+
+
+@pytest.mark.slow
+def test_an_effect_of_the_form_alone_is_told_under_both_readings(alarms):
+    def row(name, k):
+        return {"score": float(name == "C1" and k < 16), "metrics": {"lenient_score": float(k < 16)}}
+
+    assert alarms(cells(row))["form"] == (
+        "Strict and lenient reading disagree on 1 effect: what changed is the form of the answers, not the answers"
+        " (most: C1 on agnews_json × m1 × D0, +0.80 strictly read, +0.00 leniently)."
+    )
+
+
+@pytest.mark.slow
+def test_an_operator_that_works_otherwise_in_another_bundle_has_no_share_of_its_own(alarms):
+    """The checklist takes nothing from C3 and all from examples, as it did where it stood behind the question."""
+    bundles = {
+        "C0": (),
+        "C3": ("SCHEMA",),
+        "C4": ("SCHEMA", "VERIFIER"),
+        "C5": ("SCHEMA", "VERIFIER", "EXEMPLARS"),
+        "few": ("SCHEMA", "EXEMPLARS"),
+    }
+
+    def row(name, k):
+        return {"operators": bundles[name], "score": float(k < 70) if name == "few" else float(k < 20)}
+
+    found = alarms(cells(row, items=80, conditions=tuple(bundles)))
+    assert found["interaction"].startswith(
+        "Effects do not add up: EXEMPLARS changes the score by +0.00 from C4 to C5 and +0.62 from C3 to few on"
+    )

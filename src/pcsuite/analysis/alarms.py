@@ -7,15 +7,20 @@ conditions stops being about what they say: they are constants of this module, n
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+from pcsuite._util.text import counted, signed
 from pcsuite.analysis.load.item_scores import SCORE, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY
-from pcsuite.analysis.pairings import CONTROL
+from pcsuite.analysis.pairings import CONTROL, TWIN
 from pcsuite.analysis.tables.effects import UNEQUAL_FAILURES
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
+from pcsuite.analysis.twins import doing
+from pcsuite.config.definitions import SHAM
 from pcsuite.contrasts import ALPHA
 from pcsuite.logging.manifest import MergedManifest, TaskNote
 from pcsuite.stats.power import items_to_hold, least_p
@@ -38,6 +43,8 @@ CONSTANT_ITEMS = 8
 """Answers of a cell that are nearly constant: at least this share of at least so many readable ones."""
 # At the floor nothing can be shown to hurt, at the ceiling nothing to help: the items decide, not the conditions.
 FLOOR, CEILING = 0.05, 0.98
+DEAD = 0.02
+"""Score up to which both sides of a comparison must lie for it to be one of nothing with nothing."""
 _MOST_NAMED = 4
 _CLEAN_ROWS = "kind = 'main' AND perturbation_type = 'none'"
 _ROWS_COUNTED = 500_000
@@ -58,7 +65,8 @@ def find_alarms(
 
     ``effects`` are records of ``effects.csv``.
     """
-    records = [record for record in effects if record["kind"] == CONTROL]
+    every = list(effects)
+    records = [record for record in every if record["kind"] == CONTROL]
     # Where nobody controls the length of prompts, the task's band means nothing.
     shares = [alarm for alarm in _shares(tables) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
     return [
@@ -66,6 +74,10 @@ def find_alarms(
         *shares,
         *_constant(tables, manifest.tasks),
         *_levels(scores, manifest.tasks),
+        *_best_is_sham(scores),
+        *_dead(records),
+        *_form(records),
+        *_not_additive(every),
         *_undecidable(records),
         *_unequal_failures(records),
         *_unchecked_judges(records),
@@ -199,6 +211,88 @@ def _levels(scores: ItemScores, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
                 f" “{note.majority_label}” {note.majority_share:.2f}."
             )
             alarms.append(Alarm("majority class", text))
+    return alarms
+
+
+def _best_is_sham(scores: ItemScores) -> list[Alarm]:
+    """Groups whose highest score is that of a negative control: a text that says nothing."""
+    alarms = []
+    for (task, model, decoding), keys in scores.groups().items():
+        means = {
+            key: float(values.mean())
+            for key in keys
+            if not scores.is_pooled(task) and len(values := scores.cells[key].metric(SCORE)[1])
+        }
+        shams = {key for key in means if doing(scores, scores.operators_in(key), SHAM)}
+        if not shams or not means.keys() - shams:
+            continue
+        best, rival = max(shams, key=means.__getitem__), max(means.keys() - shams, key=means.__getitem__)
+        if means[best] > max(means[rival], FLOOR):
+            text = (
+                f"The best condition is a sham: {best.condition} scores {means[best]:.2f} on {task} × {model} ×"
+                f" {decoding}, the best other one, {rival.condition}, {means[rival]:.2f}: what differs there is length"
+                " or place, not what a block says."
+            )
+            alarms.append(Alarm("sham is best", text))
+    return alarms
+
+
+def _dead(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
+    """Comparisons of nothing with nothing, which belong in no denominator."""
+    compared = [record for record in effects if record["metric"] == SCORE and record["control"] is not None]
+    dead = [record for record in compared if max(record["control"], record["treated"]) <= DEAD]
+    # Where all are, the task's alarm of the floor says so.
+    if not dead or len(dead) == len(compared):
+        return []
+    groups = Counter(f"{record['task']} × {record['model']}" for record in dead)
+    where = ", ".join(f"{name} {times}" for name, times in groups.most_common(_MOST_NAMED))
+    where += f" and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
+    text = (
+        f"{len(dead)} of {len(compared)} comparisons have both sides at {DEAD} or below ({where}): they can show"
+        f" nothing; count {len(compared) - len(dead)} where shares of comparisons are told."
+    )
+    return [Alarm("both at the floor", text)]
+
+
+def _form(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
+    """Effects of which strict and lenient reading say different things."""
+    formal = [record for record in effects if record["metric"] == SCORE and record.get("form")]
+    if not formal:
+        return []
+    widest = max(formal, key=lambda record: abs(record["delta"] - record["lenient_delta"]))
+    readings = f"{signed(widest['delta'])} strictly read, {signed(widest['lenient_delta'])} leniently"
+    text = (
+        f"Strict and lenient reading disagree on {counted(len(formal), 'effect')}: what changed is the form of the"
+        f" answers, not the answers (most: {widest['condition']} on {widest['task']} × {widest['model']} ×"
+        f" {widest['decoding']}, {readings})."
+    )
+    return [Alarm("form", text)]
+
+
+def _not_additive(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
+    """Operators whose effect depends on the bundle they join, so that no one number is theirs.
+
+    Two effects of the same operator differ where their limits, which hold for the whole family at once, are apart.
+    """
+    by_operator: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = {}
+    for record in effects:
+        if record["kind"] == TWIN and record["metric"] == SCORE and record.get("joint_low") is not None:
+            group = (record["task"], record["model"], record["decoding"], record["operator"])
+            by_operator.setdefault(group, []).append(record)
+    alarms = []
+    for (task, model, decoding, operator), records in by_operator.items():
+        low, high = min(records, key=itemgetter("joint_high")), max(records, key=itemgetter("joint_low"))
+        if low["joint_high"] >= high["joint_low"]:
+            continue
+        ways = " and ".join(
+            f"{signed(record['delta'])} from {record['baseline']} to {record['condition']}"
+            for record in (low, high)
+        )
+        text = (
+            f"Effects do not add up: {operator} changes the score by {ways} on {task} × {model} × {decoding}; a share"
+            " by least squares divides among all blocks what belongs to their combination."
+        )
+        alarms.append(Alarm("interaction", text))
     return alarms
 
 

@@ -120,7 +120,7 @@ def with_bundled_parts(
             return spec
         changes: dict[str, Any] = {}
         if known is not None:
-            traits = ("title", "modes", "structure", "searched")
+            traits = ("title", "modes", "structure", "searched", "sham")
             changes = {key: getattr(known, key) for key in traits if getattr(spec, key) is None}
             if without_schema and _shows_schema_alone(spec) and known.template:
                 changes["template"] = (

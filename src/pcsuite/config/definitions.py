@@ -355,13 +355,17 @@ class _MessagePart(Definition):
         return dumped
 
 
+SHAM = "sham"
+"""The work of an operator that is a negative control."""
+
+
 class OperatorSpec(_MessagePart):
     """One operator: where its text goes and what the text is, or what it does to decoding.
 
     What changes no clean prompt (``title``, ``paraphrases``, ``cues``, ``simulated``, ``modes``, ``structure``,
-    ``searched``) is kept out of dumps, so that it is no part of a row's id. What ``simulated`` changes enters ids as
-    effects of the model. ``title``, ``modes``, ``structure`` and ``searched`` are those of the bundled operator of the
-    same name where an entry does not say them.
+    ``searched``, ``sham``) is kept out of dumps, so that it is no part of a row's id. What ``simulated`` changes enters
+    ids as effects of the model. ``title``, ``modes``, ``structure``, ``searched`` and ``sham`` are those of the bundled
+    operator of the same name where an entry does not say them.
     """
 
     type: OperatorType
@@ -386,6 +390,9 @@ class OperatorSpec(_MessagePart):
     """Kind of structure it gives an answer, by which H1 and P1 count it among the structure blocks."""
     searched: bool | None = Field(default=None, exclude=True)
     """Whether the method ``blocks`` searches over it where the profile names no operators."""
+    sham: bool | None = Field(default=None, exclude=True)
+    """Whether it is a negative control: a text of the length and place of another block that says nothing. A report
+    warns where a condition with one is the best."""
     engine: str | None = None
     """Constraint backend (``auto`` chooses among those the model supports) or program name."""
     kind: Literal["json_schema", "regex", "cfg"] | None = None
@@ -409,7 +416,10 @@ class OperatorSpec(_MessagePart):
 
     @property
     def work(self) -> str | None:
-        """What it does that an analysis asks for: the structure it gives, or the program it runs (``react``, …)."""
+        """What it does that an analysis asks for: the structure it gives, the program it runs (``react``, …), or
+        :data:`SHAM`."""
+        if self.sham:
+            return SHAM
         return self.structure or (self.engine if self.type == "program" else None)
 
     @model_validator(mode="after")

@@ -126,7 +126,7 @@ class RunManifest(msgspec.Struct):
     operator_types: dict[str, str] = msgspec.field(default_factory=dict)
     """Type of each operator of the conditions, which rows have by name only."""
     operator_work: dict[str, str] = msgspec.field(default_factory=dict)
-    """What some of them do: the structure they give (schema, rules, checklist), or the program they run."""
+    """What some of them do: the structure they give (schema, rules, checklist), the program they run, or ``sham``."""
     operator_titles: dict[str, str] = msgspec.field(default_factory=dict)
     """What pages call them."""
     regimes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
