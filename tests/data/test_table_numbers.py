@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pcsuite._util.text import fraction_text
 from pcsuite.data.items import Row
-from pcsuite.data.table_numbers import MARKS, all_numbers, number_words, read_cell, read_column
+from pcsuite.data.table_numbers import MARKS, all_numbers, read_cell, read_column
 from pcsuite.errors import DataError
 
 
@@ -19,7 +20,7 @@ def column(*cells):
 
 
 def numbers(*cells, decimal=None):
-    return [number_words(value) for value in read_column(column(*cells), "n", decimal).values]
+    return [fraction_text(value) for value in read_column(column(*cells), "n", decimal).values]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_one_cell_tells_the_mark_of_its_column(cell, mark, number):
             read_column(column(cell), "n")
         return
     read = read_column(column("7", cell), "n")
-    assert (read.mark, number_words(read.values[1])) == (mark, number)
+    assert (read.mark, fraction_text(read.values[1])) == (mark, number)
     other = "," if mark == "." else "."
     with pytest.raises(DataError, match=f"no number with a decimal {'comma' if other == ',' else 'point'}"):
         read_column(column(cell), "n", other)
@@ -153,9 +154,9 @@ def test_a_column_written_in_one_locale_is_read_as_it_was_meant_or_refused(entri
 def test_no_cell_makes_it_fail_otherwise(text):
     for mark in MARKS:
         value = read_cell(text, mark)
-        assert value is None or Fraction(number_words(value)) == value
+        assert value is None or Fraction(fraction_text(value)) == value
 
 
 @given(st.fractions(max_denominator=1000))
 def test_words_of_a_number_mean_the_number(value):
-    assert Fraction(number_words(value)) == value
+    assert Fraction(fraction_text(value)) == value

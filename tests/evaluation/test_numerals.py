@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from pcsuite.evaluation.numerals import NUMERAL, number_text, plain_digits, plain_notation, value_of
+from pcsuite._util.text import fraction_text
+from pcsuite.evaluation.numerals import NUMERAL, plain_digits, plain_notation, value_of
 
 
 @pytest.mark.parametrize(
@@ -43,4 +44,4 @@ def test_the_value_of_a_numeral(text: str, value: str) -> None:
 
 def test_one_spelling() -> None:
     assert plain_digits("-00.50") == "-0.5"
-    assert number_text(Fraction(-9, 8)) == "-1.125"
+    assert fraction_text(Fraction(-9, 8)) == "-1.125"

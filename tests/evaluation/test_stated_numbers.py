@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
+from pcsuite._util.text import fraction_text
 from pcsuite.evaluation.marks import marked_answer
-from pcsuite.evaluation.numerals import number_text
 from pcsuite.evaluation.stated_numbers import (
     final_number,
     last_line,
@@ -122,9 +122,9 @@ def test_numbers_of_json_values(value: object, number: str | None) -> None:
 
 
 def test_fractions_are_written_exactly() -> None:
-    assert number_text(Fraction(-9, 8)) == "-1.125"
-    assert number_text(Fraction(10**30 + 1)) == "1" + "0" * 29 + "1"
-    assert number_text(Fraction(1, 10**12)) == "0.000000000001"
+    assert fraction_text(Fraction(-9, 8)) == "-1.125"
+    assert fraction_text(Fraction(10**30 + 1)) == "1" + "0" * 29 + "1"
+    assert fraction_text(Fraction(1, 10**12)) == "0.000000000001"
 
 
 def test_marked_answers() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from typing import Any, TextIO
 
 from pcsuite._util.secrets import redact
@@ -237,6 +238,26 @@ def plain_number(value: object) -> str | None:
         return None
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def fraction_text(value: Fraction) -> str:
+    """A fraction written exactly: plain digits with a decimal point where these come to an end, else ``"p/q"``.
+
+    >>> fraction_text(Fraction(2401, 2)), fraction_text(Fraction(-3)), fraction_text(Fraction(1, 3))
+    ('1200.5', '-3', '1/3')
+    """
+    # A denominator 2^a·5^b needs max(a, b) decimals; any other prime factor needs them without end.
+    rest, exponents = value.denominator, []
+    for prime in (2, 5):
+        exponent = 0
+        while rest % prime == 0:
+            rest, exponent = rest // prime, exponent + 1
+        exponents.append(exponent)
+    if rest != 1:
+        return f"{value.numerator}/{value.denominator}"
+    sign, places = "-" if value < 0 else "", max(exponents)
+    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    return f"{sign}{digits[:-places]}.{digits[-places:]}" if places else sign + digits
 
 
 def figure_text(value: Any, digits: int = 2) -> str:

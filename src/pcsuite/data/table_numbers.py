@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from pcsuite._util.text import plain_number, shorten
+from pcsuite._util.text import fraction_text, plain_number, shorten
 from pcsuite.data.items import Row
 
 Mark = Literal[".", ","]
@@ -143,26 +143,6 @@ def number_cell(value: Any, mark: Mark) -> Fraction | None:
     return None if text is None else Fraction(text)
 
 
-def number_words(value: Fraction) -> str:
-    """A number in plain digits with a decimal point; a fraction that has no end in decimals as one.
-
-    >>> number_words(Fraction(2401, 2)), number_words(Fraction(1, 3))
-    ('1200.5', '1/3')
-    """
-    rest = value.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    if rest != 1:
-        return f"{value.numerator}/{value.denominator}"
-    places = 0
-    while (value * 10**places).denominator != 1:
-        places += 1
-    digits = str(abs((value * 10**places).numerator)).rjust(places + 1, "0")
-    sign = "-" if value < 0 else ""
-    return f"{sign}{digits[:-places]}.{digits[-places:]}" if places else f"{sign}{digits}"
-
-
 @dataclass(frozen=True, slots=True)
 class ColumnNumbers:
     """The numbers of a column, and how they were read."""
@@ -219,7 +199,7 @@ def read_column(
         unsure = _first(one != other for one, other in zip(*readings.values(), strict=True))
         if unsure is None:
             return _column(name, cells, readings, None, unread, told=False)
-        either = " or ".join(number_words(read[unsure] or Fraction(0)) for read in readings.values())
+        either = " or ".join(fraction_text(read[unsure] or Fraction(0)) for read in readings.values())
         raise rows[unsure].error(
             f"column '{name}': '{cells[unsure]}' is {either}, and no cell of the column tells which",
             "say what the decimal mark is: --decimal . or --decimal ,",
@@ -247,7 +227,7 @@ def _column(
         return ColumnNumbers(tuple(values), mark, "")
     how = f"{MARK_NAMES[mark]}{', as told' if told else ''}: " if mark else ""
     cell = shorten(str(cells[index]).strip(), 40)
-    return ColumnNumbers(tuple(values), mark, f"{name}: {how}'{cell}' is {number_words(shown)}")
+    return ColumnNumbers(tuple(values), mark, f"{name}: {how}'{cell}' is {fraction_text(shown)}")
 
 
 def _first(conditions: Iterable[bool]) -> int | None:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from pcsuite._util.text import plain_number
+from pcsuite._util.text import fraction_text, plain_number
 from pcsuite.config.definitions import AnswerForm
 from pcsuite.data.items import Item, Row
-from pcsuite.data.table_numbers import Mark, number_words, quantity_column, read_column
+from pcsuite.data.table_numbers import Mark, quantity_column, read_column
 from pcsuite.data.truths import choice_text
 from pcsuite.errors import DataError, did_you_mean
 
@@ -243,7 +243,7 @@ def _one_mark(rows: Sequence[Row], columns: Columns) -> tuple[Sequence[Row], lis
     """The rows with the numbers of the answer in plain digits."""
     name = _answer(columns)
     numbers = read_column(rows, name, columns.decimal)
-    plain = [None if value is None else number_words(value) for value in numbers.values]
+    plain = [None if value is None else fraction_text(value) for value in numbers.values]
     return _with_column(rows, name, plain), [numbers.sentence] if numbers.sentence else []
 
 

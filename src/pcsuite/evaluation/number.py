@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel
 
+from pcsuite._util.text import fraction_text
 from pcsuite._util.user_patterns import user_pattern
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
@@ -21,7 +22,6 @@ from pcsuite.evaluation.harness import (
     lm_eval_strict_match,
 )
 from pcsuite.evaluation.marks import marked_answer
-from pcsuite.evaluation.numerals import number_text
 from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
 from pcsuite.evaluation.stated_numbers import (
     UNIT_SUFFIX,
@@ -126,7 +126,7 @@ class NumberEvaluator(SingleAnswerEvaluator):
         if item.unanswerable:
             return str(rng.randint(1, 99))
         offset = rng.choice((-1, 1)) * rng.randint(1, 9)
-        return number_text(Fraction(self.gold_value(item)) + offset)
+        return fraction_text(Fraction(self.gold_value(item)) + offset)
 
     def plain_answer(self, item: Item, value: str) -> str:
         """The number behind its mark, after the worked solution where the item has one."""

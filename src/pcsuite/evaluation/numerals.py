@@ -10,6 +10,8 @@ import unicodedata
 from decimal import Decimal
 from fractions import Fraction
 
+from pcsuite._util.text import fraction_text
+
 NUMERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3}(?![0-9A-Za-z]))?|\.[0-9]+")
 """A numeral without its sign, in the notation that :func:`plain_notation` leaves."""
 _DENOMINATOR = re.compile(r"\s?/\s?([0-9]{1,12})(?![0-9]|[.,][0-9])")
@@ -70,25 +72,7 @@ def _worked_out(power: re.Match[str]) -> str:
     if exponent < 0 and not base:
         return power[0]
     value = Fraction(base) ** exponent
-    return number_text(value) if value < 10**19 else power[0]
-
-
-def number_text(value: Fraction) -> str:
-    """A fraction in the same spelling: a decimal numeral where that is finite, else ``"p/q"``.
-
-    >>> number_text(Fraction(3, 8)), number_text(Fraction(1, 3))
-    ('0.375', '1/3')
-    """
-    rest = value.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    if rest != 1:
-        return f"{value.numerator}/{value.denominator}"
-    # A denominator 2^a·5^b needs max(a, b) decimals, and its bit length is no less.
-    places = value.denominator.bit_length()
-    digits = str(abs(value.numerator) * (10**places // value.denominator)).rjust(places + 1, "0")
-    return plain_digits(f"{'-' if value < 0 else ''}{digits[:-places]}.{digits[-places:]}")
+    return fraction_text(value) if value < 10**19 else power[0]
 
 
 def value_of(text: str, match: re.Match[str]) -> tuple[str | None, int]:
@@ -103,14 +87,14 @@ def value_of(text: str, match: re.Match[str]) -> tuple[str | None, int]:
         if below is not None:
             if int(below[1]) == 0:
                 return None, below.end()
-            return number_text(Fraction(int(sign + digits), int(below[1]))), below.end()
+            return fraction_text(Fraction(int(sign + digits), int(below[1]))), below.end()
         mixed = MIXED.match(text, end)
         if mixed is not None and int(mixed[2]) > int(mixed[1]) > 0:
             value = int(digits) + Fraction(int(mixed[1]), int(mixed[2]))
-            return number_text(-value if sign else value), mixed.end()
+            return fraction_text(-value if sign else value), mixed.end()
     scale = _SCALE.match(text, end)
     if scale is not None and len(digits) <= 18:
-        return number_text(Fraction(sign + digits) * 10 ** _SCALES[scale[1].lower()]), scale.end()
+        return fraction_text(Fraction(sign + digits) * 10 ** _SCALES[scale[1].lower()]), scale.end()
     return plain_digits(sign + digits), end
 
 

@@ -11,12 +11,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
+from pcsuite._util.text import fraction_text
 from pcsuite.evaluation.claims import REFUSAL, RETRACTION
 from pcsuite.evaluation.marks import ANSWER_MARK, BOLD, BOX_MARK, HASH_MARK, Mark, marks_of
 from pcsuite.evaluation.numerals import (
     MINUS,
     NUMERAL,
-    number_text,
     plain_digits,
     plain_notation,
     value_of,
@@ -543,11 +543,11 @@ def _in_other_units(statement: str, value: str) -> set[str]:
     if match is not None and suffix is not None:
         digits = Fraction(match[0].replace(",", ""))
         if suffix[1]:
-            values.add(number_text(digits / 100))
+            values.add(fraction_text(digits / 100))
         elif suffix[2]:
-            values.add(number_text(digits))
+            values.add(fraction_text(digits))
         else:
-            values.add(number_text(digits * 10 ** _LETTER_SCALES[suffix[3].lower()]))
+            values.add(fraction_text(digits * 10 ** _LETTER_SCALES[suffix[3].lower()]))
     return values
 
 
@@ -596,4 +596,4 @@ def _digits(match: re.Match[str]) -> str:
     value = (
         total + current + _PARTS.get((match[3] or "").casefold(), Fraction(3, 4) if match[4] else Fraction(0))
     )
-    return number_text(-value if match[1] else value)
+    return fraction_text(-value if match[1] else value)
