@@ -43,7 +43,7 @@ class Node:
 
 
 def document_tree(original: str, suffix: str) -> Node:
-    """The tree of a document, JSON where its file ends so, else YAML; ``PromptError`` with its line where it is none."""
+    """The tree of a document, JSON where its file ends so, else YAML; a ``PromptError`` where it is neither."""
     return _json_tree(original) if suffix == ".json" else _yaml_tree(original)
 
 
