@@ -2,7 +2,8 @@
 
 A source is a value. It knows its texts (one, or the messages of a chat) and writes itself with parts of them left out;
 :mod:`pcsuite.prompts.blocks` says which parts there are. Here is what every source is, and the plainest: a text. YAML
-and JSON are in :mod:`pcsuite.prompts.documents`, programs in :mod:`pcsuite.prompts.code_files`;
+and JSON are in :mod:`pcsuite.prompts.documents`, tools in :mod:`pcsuite.prompts.tools`, rules of agents in
+:mod:`pcsuite.prompts.rules`, programs in :mod:`pcsuite.prompts.code_files`;
 :mod:`pcsuite.prompts.reading` tells which of them a file is.
 """
 

@@ -55,17 +55,17 @@ class _Description(NamedTuple):
     name: str
     """The tool, then the parameter with those that it is inside of."""
     parent: Node
-    index: int
+    entry: int
 
     @property
     def line(self) -> int:
-        return self.parent.children[self.index][1].line
+        return self.parent.children[self.entry][1].line
 
     def cut(self, original: str, *, in_json: bool) -> tuple[int, int, str]:
         """From where to where it goes from a document, with its key and its comma, and what stands there then."""
-        parent, key = self.parent, self.parent.keys[self.index]
+        parent, key = self.parent, self.parent.keys[self.entry]
         nodes = [node for _, node in parent.children]
-        node = nodes[self.index]
+        node = nodes[self.entry]
         if node.start < key:
             raise PromptError(
                 f"line {parent.line}: the description is an alias of another one", hint="write it out"
@@ -76,10 +76,10 @@ class _Description(NamedTuple):
             begins = max(original.rfind("\n", 0, key), original.rfind("\r", 0, key)) + 1
             if not original[begins:key].strip():
                 return begins, line_end(original, node.end), ""
-        if self.index + 1 < len(nodes):
-            return key, parent.keys[self.index + 1], ""
+        if self.entry + 1 < len(nodes):
+            return key, parent.keys[self.entry + 1], ""
         # The last of several: the comma before it goes too.
-        return (original.rfind(",", 0, key) if self.index else key), node.end, ""
+        return (original.rfind(",", 0, key) if self.entry else key), node.end, ""
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _descriptions(tools: Sequence[Node]) -> list[_Description]:
         for key in _SCHEMAS:
             if (schema := function.get(key)) is not None:
                 found += _of_schema(schema, f"{name} output" if key == "outputSchema" else name, top=True)
-    return sorted(found, key=lambda one: one.parent.keys[one.index])
+    return sorted(found, key=lambda one: one.parent.keys[one.entry])
 
 
 def _own(node: Node, name: str) -> Iterator[_Description]:
