@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from pcsuite.errors import ConfigError
-from pcsuite.prompts.blocks import PromptBlock, SplitPrompt, sham_text
+from pcsuite.prompts.blocks import PromptBlock, SplitPrompt
 from pcsuite.prompts.verbatim import chat_piece
 
 DesignName = Literal["auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley"]
@@ -288,7 +288,7 @@ def operator_texts(prompt: SplitPrompt) -> dict[str, str]:
     The A/A arm's is one more line end, of the kind that the prompt uses, in the message of a chat where it stands.
     """
     texts = {block.name: block.text for block in prompt.blocks if block.text}
-    texts |= {SHAM_PREFIX + block.name: sham_text(block.text) for block in prompt.free}
+    texts |= {SHAM_PREFIX + block.name: block.sham for block in prompt.free}
     shown = [block for block in prompt.blocks if block.text]
     before = shown[_again_position(prompt, [block.name for block in shown]) - 1].text
     end = "\r\n" if before.endswith("\r\n") else "\n"

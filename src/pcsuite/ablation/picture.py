@@ -27,6 +27,7 @@ from pcsuite.data.clusters import count_clusters
 from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
+from pcsuite.prompts.tools import STRUCTURE
 from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.reporting.wording import join_words
 from pcsuite.stats import Estimate
@@ -504,10 +505,16 @@ def print_split(study: Study, console: Console) -> None:
     prompt = study.prompt
     console.print(f"{study.request.prompt}: split {prompt.method}", markup=False)
     table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
+    structure = 0
     for number, block in enumerate(prompt.blocks, start=1):
         tokens = math.ceil(len(block.text) / CHARACTERS_PER_TOKEN)
+        if block.kind == STRUCTURE:
+            structure += tokens
+            continue
         table.add_row(str(number), block.name, str(tokens), block.pinned, Text(block.first_words))
     console.print(table)
+    if structure:
+        console.print(f"between them names, types and what is required, always kept: {structure} tokens")
     for line in split_lines(study):
         console.print(line, markup=False, highlight=False)
 

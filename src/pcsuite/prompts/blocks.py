@@ -17,6 +17,7 @@ from pcsuite.prompts.pieces import Piece
 from pcsuite.prompts.reading import read_source
 from pcsuite.prompts.sources import PromptSource, PromptText
 from pcsuite.prompts.splitting import SplitMethod, split_inside, split_text, without_marks
+from pcsuite.prompts.tools import DESCRIPTION, with_words
 from pcsuite.prompts.variables import Filling, VariableError, has_variables, is_jinja, variables
 from pcsuite.prompts.verbatim import INPUT_NAMES, chat_piece, jinja_names
 
@@ -55,6 +56,11 @@ class PromptBlock:
         return without_marks(self.source)
 
     @property
+    def sham(self) -> str:
+        """A text of the same length and layout that says nothing; a description of a tool is one still."""
+        return with_words(self.text, sham_text) if self.kind == DESCRIPTION else sham_text(self.text)
+
+    @property
     def first_words(self) -> str:
         """The beginning of the block on one line."""
         words = " ".join(self.shown.split())
@@ -83,7 +89,7 @@ class SplitPrompt:
         counts = {}
         for block in self.free:
             if (
-                block.kind in ("example", "named messages", "item", "row", "sentence", "line")
+                block.kind in ("example", "named messages", "item", "row", "sentence", "line", DESCRIPTION)
                 or len(block.spans) != 1
             ):
                 continue
@@ -170,6 +176,8 @@ class SplitPrompt:
                 continue
             if len(block.spans) > 1:
                 raise PromptError(f"block '{block.name}' is several messages and cannot be split further")
+            if block.kind == DESCRIPTION:
+                raise PromptError(f"block '{block.name}' cannot be split further: it is one description")
             pieces = split_inside(block.source, how)
             if sum(not piece.pinned for piece in pieces) < 2:
                 raise PromptError(
@@ -211,7 +219,10 @@ class SplitPrompt:
         ``literal`` are words that look like variables and are meant to the letter. Raises ``PromptError`` for a
         variable that names no column, for one of ``forbidden`` (the answer), and where no block holds the item.
         """
-        sent = [part for block in self.blocks for part in _PIECE_HEAD.split(block.text)]
+        plain = {block.name for block in self.blocks if self.source.to_the_letter and block.spans}
+        sent = [
+            part for block in self.blocks if block.name not in plain for part in _PIECE_HEAD.split(block.text)
+        ]
         holes = {
             form for text in self.source.texts for _, hole in text.holes for form in (hole, hole.strip("${}"))
         }
@@ -225,7 +236,7 @@ class SplitPrompt:
                     filled.append(part)
                     continue
                 try:
-                    ready = filling.fill(part)
+                    ready = filling.fill(part) if block.name not in plain else filling.unfilled(part)
                 except VariableError as error:
                     where = self._line(block, part, error.lines_before)
                     raise PromptError(f"line {where}: {error.problem}", hint=error.remedy) from None
@@ -308,6 +319,10 @@ def split_source(
     ['role', 'rules']
     """
     texts = source.texts
+    if how != "auto" and any(part.kind == DESCRIPTION for text in texts for part in text.parts):
+        raise PromptError("tools are split at their descriptions", hint="leave out --split")
+    apart = source.to_the_letter and not append_input and not system
+    system = system or apart
     if system and source.is_chat:
         raise PromptError("--system is for a prompt of one text, and this is a chat", hint="leave it out")
     if system:
@@ -332,6 +347,7 @@ def split_source(
             raise PromptError(
                 f"line {block.line}: block '{block.name}' is empty", hint="give it words or remove it"
             )
+    method += "; it is the system's message, and the item the user's" * apart
     return SplitPrompt(tuple(blocks), method, source, is_chat=is_chat)
 
 
@@ -368,7 +384,7 @@ def _named(
                 piece.text,
                 wrap(sent) if sent else "",
                 piece.kind,
-                line,
+                piece.line or line,
                 piece.pinned,
                 ((number, start, end),),
             )
@@ -413,10 +429,18 @@ def _unique(blocks: Sequence[PromptBlock]) -> list[PromptBlock]:
 
 
 def _text_blocks(text: PromptText, how: SplitMethod) -> tuple[list[PromptBlock], str]:
+    pieces, method = _pieces(text, how)
+    return _named(pieces, text.line), method
+
+
+def _pieces(text: PromptText, how: SplitMethod) -> tuple[list[Piece], str]:
+    """How a text is split, and in words: as its file's form says, else at what its words show."""
+    if text.parts and how == "auto":
+        return list(text.parts), text.parted
     pieces, method = split_text(text.text.removeprefix("\ufeff"), how)
     if text.text.startswith("\ufeff"):
         pieces[0] = pieces[0]._replace(text="\ufeff" + pieces[0].text)
-    return _named(pieces, text.line), method
+    return pieces, method
 
 
 def _chat_blocks(messages: Sequence[PromptText], how: SplitMethod) -> tuple[list[PromptBlock], str]:
@@ -438,14 +462,14 @@ def _chat_blocks(messages: Sequence[PromptText], how: SplitMethod) -> tuple[list
             examples += 1
             blocks.append(_several(messages, turn, last, f"example_{examples}", "example"))
         else:
-            pieces, _ = split_text(message.text, how)
+            pieces, _ = _pieces(message, how)
             wrap = _wrapper(chat_piece(turn, message.role, ""))
             if len(pieces) == 1:
                 pieces = [pieces[0]._replace(title=pieces[0].title or message.role, kind="message")]
             blocks += _named(pieces, message.line, wrap, at=[(turn, 0, 0)])
         turn = last + 1
     if len(messages) == 1:
-        return blocks, split_text(messages[0].text, how)[1]
+        return blocks, _pieces(messages[0], how)[1]
     return blocks, f"at its {len(messages)} messages and inside them"
 
 

@@ -21,6 +21,8 @@ class Piece(NamedTuple):
     title: str
     kind: str
     pinned: str = ""
+    line: int = 0
+    """Of the file, where the lines of the text are not the file's; 0 where they are counted."""
 
 
 def lines_of(text: str) -> list[Line]:

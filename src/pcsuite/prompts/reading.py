@@ -8,7 +8,9 @@ from pcsuite._util.files import unreadable_text
 from pcsuite.errors import PromptError
 from pcsuite.prompts.code_files import CodeSource
 from pcsuite.prompts.documents import DocumentSource, referred_file
+from pcsuite.prompts.rules import RulesSource, is_rules_file
 from pcsuite.prompts.sources import PromptFile, PromptSource, TextSource
+from pcsuite.prompts.tools import ToolsSource
 
 CODE_SUFFIXES = (".py", ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts")
 DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
@@ -30,6 +32,8 @@ def read_source(reference: str | Path) -> PromptSource:
     except (OSError, UnicodeDecodeError) as error:
         raise PromptError(f"{path}: {unreadable_text(path, error)}") from error
     try:
+        if is_rules_file(path.name) and not name and RulesSource.fits(original):
+            return RulesSource(original, path.suffix.lower())
         return source_of(original, path.suffix.lower(), name, path.parent)
     except PromptError as error:
         raise PromptError(f"{path}: {error}") from error
@@ -43,6 +47,8 @@ def source_of(original: str, suffix: str, name: str = "", folder: Path | None = 
     if suffix in CODE_SUFFIXES:
         return CodeSource.read(original, suffix, name)
     if suffix in DOCUMENT_SUFFIXES:
+        if (tools := ToolsSource.read(original, suffix, name)) is not None:
+            return tools
         source = DocumentSource.read(original, suffix, name)
         if (file := referred_file(source)) is not None:
             return read_source((folder or Path()) / file)

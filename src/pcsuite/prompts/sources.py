@@ -2,7 +2,8 @@
 
 A source is a value. It knows its texts (one, or the messages of a chat) and writes itself with parts of them left out;
 :mod:`pcsuite.prompts.blocks` says which parts there are. Here is what every source is, and the plainest: a text. YAML
-and JSON are in :mod:`pcsuite.prompts.documents`, programs in :mod:`pcsuite.prompts.code_files`;
+and JSON are in :mod:`pcsuite.prompts.documents`, tools in :mod:`pcsuite.prompts.tools`, rules of agents in
+:mod:`pcsuite.prompts.rules`, programs in :mod:`pcsuite.prompts.code_files`;
 :mod:`pcsuite.prompts.reading` tells which of them a file is.
 """
 
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from pcsuite.config.yaml_source import load_yaml
 from pcsuite.errors import ConfigError
+from pcsuite.prompts.pieces import Piece
 from pcsuite.prompts.variables import Braces
 
 Span = tuple[int, int]
@@ -29,6 +31,7 @@ _FRONT_MATTER = re.compile(
 _TOML_FRONT = re.compile(
     r"\+\+\+[ \t]*(\r\n|\n|\r)(.*?)(?:\r\n|\n|\r)\+\+\+[ \t]*(?:(?:\r\n|\n|\r)\s*|\Z)", re.S
 )
+_FIELD_LINE = re.compile(r"[A-Za-z][\w-]*:(?:[ \t].*)?\Z|[ \t]+\S.*\Z|-[ \t].*\Z|#.*\Z|[ \t]*\Z")
 
 
 class PromptText(NamedTuple):
@@ -45,6 +48,10 @@ class PromptText(NamedTuple):
     """Whether its line ends are escapes, so that all of it stands on one line of the file."""
     holes: tuple[tuple[int, str], ...] = ()
     """Of a program's text: what is put in when it runs, from which character on, as it is written."""
+    parts: tuple[Piece, ...] = ()
+    """How it is split unless a way is asked for, where the file's form says it; joined they are the text."""
+    parted: str = ""
+    """What these parts are, in words."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,11 @@ class PromptSource(ABC):
     def front(self) -> str:
         """What stands before the text and is not sent."""
         return ""
+
+    @property
+    def to_the_letter(self) -> bool:
+        """Whether it is no template: nothing in it is a variable, and the item is a message of its own."""
+        return False
 
     @property
     def is_chat(self) -> bool:
@@ -116,6 +128,9 @@ class TextSource(PromptSource):
             try:
                 fields = load_yaml(match.group(2), "front matter")
             except ConfigError:
+                # Editors of rules write what YAML does not take: globs: **/*.py, or a colon within a text.
+                if all(map(_FIELD_LINE.match, match.group(2).splitlines())):
+                    return match.group()
                 continue
             if isinstance(fields, dict) and all(isinstance(key, str) for key in fields):
                 return match.group()

@@ -215,13 +215,22 @@ class Filling:
             position = one.end
         parts.append(self._unescaped(text[position:]))
         filled = "".join(parts)
-        if {one.name for one in placeholders(filled) if one.name in self.known} != names:
-            word = next(one.name for one in placeholders(filled) if one.name in self.known - names)
-            raise PromptError(
-                f"{{{{ {word} }}}} is meant to the letter, and a column is called so",
-                hint="give the column another name",
-            )
+        self._refuse_filled(filled, names)
         return FilledText(filled, frozenset(names))
+
+    def unfilled(self, text: str) -> FilledText:
+        """A text that is no template, as it is; raises ``PromptError`` where a column would be put into it."""
+        self._refuse_filled(text, set())
+        return FilledText(text, frozenset())
+
+    def _refuse_filled(self, text: str, names: set[str]) -> None:
+        """Raise where a text that is sent has the place of a column beyond those that are meant."""
+        for one in placeholders(text):
+            if one.name in self.known - names:
+                raise PromptError(
+                    f"{{{{ {one.name} }}}} is meant to the letter, and a column is called so",
+                    hint="give the column another name",
+                )
 
     def _column(self, one: Variable) -> str | None:
         """The column that a variable shows; ``None`` for one that no column is for."""
