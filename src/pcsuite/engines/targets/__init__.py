@@ -1,0 +1,1 @@
+"""Systems that answer in a model's place, and the folders that they work in."""
