@@ -68,7 +68,7 @@ def _returned(result: Result, limits: Limits) -> Any:
 
 def _plain(answer: Answer) -> Answer:
     """What of an answer is scored: a loop's calls need not travel."""
-    return Answer(answer.text, answer.finish_reason, answer.retrieved, answer.verdicts)
+    return Answer(**{name: getattr(answer, name) for name in Answer.__dataclass_fields__})
 
 
 class _Known(Evaluator):
