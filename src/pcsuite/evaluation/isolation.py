@@ -66,7 +66,7 @@ def _returned(result: Result, limits: Limits) -> Any:
     return result.value
 
 
-def _plain(answer: Answer) -> Answer:
+def plain_answer(answer: Answer) -> Answer:
     """What of an answer is scored: a loop's calls need not travel."""
     return Answer(**{name: getattr(answer, name) for name in Answer.__dataclass_fields__})
 
@@ -103,7 +103,7 @@ class Scoring:
             except NeedsWorkerError:
                 pass
         limits = evaluator.limits or PATTERN_LIMITS
-        job = ("evaluate", (item, _plain(answer)))
+        job = ("evaluate", (item, plain_answer(answer)))
         result = await self._batches.run(EVALUATOR, shared_evaluator(evaluator), job, limits)
         return score_answer(_Known(result, limits), item, answer)
 
@@ -117,7 +117,7 @@ def score_answers(
     limits = evaluator.limits
     if limits is None:
         return [partial(score_answer, evaluator, item, answer) for item, answer in pairs]
-    jobs = [("evaluate", (item, _plain(answer))) for item, answer in pairs]
+    jobs = [("evaluate", (item, plain_answer(answer))) for item, answer in pairs]
     results = pool().run(EVALUATOR, shared_evaluator(evaluator), jobs, limits)
     return [
         partial(score_answer, _Known(result, limits), item, answer)

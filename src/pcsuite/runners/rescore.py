@@ -135,7 +135,10 @@ def _evaluations(
                 outcome.skipped += 1
                 continue
             text, finish = row.generation.text, row.generation.finish_reason
-            answer = Answer(text, finish, retrieved_of(row), row.judge or ())
+            checks = row.checks or {}
+            answer = Answer(
+                text, finish, retrieved_of(row), row.judge or (), None, row.changed or None, checks
+            )
             scorable.setdefault(row.task.id, []).append((row, item, answer))
         stretch = []
         for task_id, answers in scorable.items():
