@@ -79,12 +79,10 @@ def test_a_cancelled_check_is_ended(tmp_path):
     assert is_gone(int((tmp_path / "pid").read_text()))
 
 
-def test_output_is_kept_from_both_ends(tmp_path):
+def test_the_end_of_the_output_is_kept(tmp_path):
     result = checked(tmp_path, "echo first; yes | head -c 3000000; echo last")
-    assert result.output.startswith("first\ny\ny\n")
     assert result.output.endswith("y\nlast\n")
-    assert "bytes left out" in result.output
-    assert len(result.output) < 4_100
+    assert len(result.output) == 4_000
     assert checked(tmp_path, r"printf 'a\377b'").output == "a\ufffdb"
 
 
@@ -127,7 +125,7 @@ def test_the_network_is_cut_for_a_user_without_rights(tmp_path):
     )
     if probe.returncode in (126, 127):
         pytest.skip("this system lets no user cut the network, or has no python3 for all")
-    assert probe.stdout.split() == ["65534", "3"]  # itself still, with the loopback alone
+    assert probe.stderr.split() == ["65534", "3"]  # itself still, with the loopback alone
 
 
 def test_a_check_gets_the_item_and_no_keys(tmp_path, monkeypatch):

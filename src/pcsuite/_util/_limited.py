@@ -2,7 +2,8 @@
 
 A script of its own, run by an interpreter that loads nothing else: limits must be set in the child, between its start
 and the command's. ``_limited.py BYTES CUT COMMAND``: ``CUT`` is ``1`` where the network is to be cut, and an end with
-status 126 says that it could not be. Without a command nothing is started: that is how the parent asks whether it can.
+status 126 says that it could not be. What the command prints comes as standard error. Without a command nothing is
+started: that is how the parent asks whether it can.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ def main() -> None:
     for number in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)):
         signal.signal(number, signal.SIG_DFL)  # Python ignores them, and what it starts would too
     limit(int(memory))
+    os.dup2(2, 1)
     os.execv("/bin/sh", ["sh", "-c", *command])
 
 

@@ -42,6 +42,7 @@ from pcsuite.config.profile import ReproSection, check_run_name
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.data.clusters import cluster_sentence, clustered, count_clusters
 from pcsuite.data.items import Item, datasets_dir, dump_line, sample_items, task_items
+from pcsuite.engines import adapter_of
 from pcsuite.engines.session import check_model
 from pcsuite.engines.weights import prompts_cache_dir
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
@@ -382,7 +383,8 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cache_dir = str(prompts_cache_dir())
     base = load_suite(
         request.config or "quickstart",
-        {"run.cache_dir": cache_dir} if cache_dir else None,
+        ({"run.cache_dir": cache_dir} if cache_dir else {})
+        | ({"targets": request.targets} if request.targets else {}),
         check_selection=False,
     )
     if request.regime not in base.regimes:
@@ -396,13 +398,18 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cluster=request.cluster or base.profile.cluster,
         missing=request.missing or base.profile.missing,
     )
+    beside = request.model in base.models and adapter_of(base.models[request.model].provider).takes_items
     prompt = read_prompt(
-        request.prompt, request.split, append_input=request.append_input, system=request.system
+        request.prompt,
+        request.split,
+        append_input=request.append_input,
+        system=request.system,
+        item_beside=beside,
     )
     prompt = prompt.rename(request.rename) if request.rename else prompt
     prompt = prompt.into(request.into, "auto") if request.into else prompt
     try:
-        task, prompt = read_task(request, base, prompt)
+        task, prompt = read_task(request, base, prompt, item_beside=beside)
         for block in prompt.free:  # before anything is paid for: the shorter prompt can be written
             prompt.written([other.name for other in prompt.blocks if other is not block])
     except PromptError as error:

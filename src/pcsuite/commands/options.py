@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 from pcsuite._util.code import saying_code, without_code
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.spellings import PROFILE_WORDS
+from pcsuite.config.targets import target_entries
 from pcsuite.config.yaml_source import load_yaml
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
@@ -282,6 +283,50 @@ def reading_from(args: argparse.Namespace) -> dict[str, Any]:
         "condition_from": args.condition_from,
     }
     return {word: value for word, value in words.items() if value}
+
+
+TARGET_KEYS = {
+    "worker": "worker",
+    "concurrency": "concurrency",
+    "target_timeout": "timeout_s",
+    "target_version": "version",
+    "target_files": "files",
+    "target_shell": "shell",
+    "deterministic": "deterministic",
+}
+"""Keys of a target's entry, by the flag's name, which is also that of the argument in Python."""
+TARGET = Group("a system of your own in a model's place", [
+    flag("--target", "what answers: a Python function (app.py:answer), a command ('python agent.py'), or an address; given"
+         " again, several that are asked the same. NAME=SPEC calls it target/NAME", dest="targets", action="append",
+         default=[], metavar="SPEC"),
+    switch("--worker", "keep the command running: it gets a line of JSON a call and answers with a line"),
+    flag("--concurrency", "calls at once (default: a command as many as there are processors, a plain function one)",
+         type=int, metavar="N"),
+    flag("--target-timeout", "seconds a call may take (default: 600); a longer one scores 0, as out of time", type=float,
+         metavar="S"),
+    flag("--target-version", "part of its identity that lies in no file: the version of a service", metavar="TEXT"),
+    flag("--target-file", "a file that is part of its identity, besides those it names and the modules beside them",
+         dest="target_files", action="append", default=[], metavar="FILE"),
+    switch("--target-shell", "give the command to the shell as it is written"),
+    switch("--deterministic", "the same prompt, item and seed always give the same answer: stored answers may be used"),
+])  # fmt: skip
+"""Of every command that asks models; read with :func:`targets_from`."""
+
+
+def targets_from(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The entries of the targets that ``--target`` names, by id; empty where it is not given.
+
+    Raises ``ConfigError`` for one that names nothing, and for a flag of targets without one.
+    """
+    options = {}
+    for name, key in TARGET_KEYS.items():
+        value = getattr(args, name)
+        if value not in (None, False, []):
+            options[key] = value
+            if not args.targets:
+                flag_name = next(entry.names[0] for entry in TARGET.flags if entry.dest == name)
+                raise ConfigError(f"{flag_name} goes with --target", hint="--target 'python agent.py'")
+    return target_entries(args.targets, options)
 
 
 def table_group(title: str = TABLE.title, *more: Flag, **about: str) -> Group:

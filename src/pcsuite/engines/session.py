@@ -111,7 +111,8 @@ def check_priced(suite: Suite, model_id: str) -> None:
     Without ``limits.max_cost_usd`` any model passes.
     """
     most = suite.profile.limits.max_cost_usd
-    if most is not None and price_of(suite.models[model_id]) is None:
+    own_costs = check_model(model_id, suite.models[model_id])[0].own_costs
+    if most is not None and price_of(suite.models[model_id]) is None and not own_costs:
         raise ConfigError(
             f"limits.max_cost_usd is ${most:g}, but what model '{model_id}' costs is not known",
             hint="set price_in and price_out in its entry (or --model-option), or limits.max_tokens_overall instead",
@@ -302,6 +303,8 @@ class ModelClient:
         self._reached = False
         """Whether the model has answered in this session."""
         self._refused = 0
+        self._dearest_usd = 0.0
+        """Most that a call said it cost: what the next one may cost at least, where there is no price."""
         self._rng = Random(model_id)
         self._enforced_kinds: dict[tuple[str, ConstraintKind], bool] = {}
         self._refusals: dict[Constraint, str | None] = {}
@@ -427,7 +430,9 @@ class ModelClient:
             bound = len(request.prompt.encode("utf-8", "surrogatepass"))
         bound += TEMPLATE_ALLOWANCE
         most = request.decoding.max_tokens
-        reservation = await budget.reserve(bound, most, self.price, batch=batch_client is not None)
+        reservation = await budget.reserve(
+            bound, most, self.price, batch=batch_client is not None, at_least_usd=self._dearest_usd
+        )
         generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
             if batch_client is not None:
@@ -439,6 +444,15 @@ class ModelClient:
             raise
         with_estimated_usage(request.prompt, request.prompt_tokens, generation)
         budget.settle(reservation, generation)
+        self._dearest_usd = max(self._dearest_usd, generation.get("cost_usd", 0.0))
+        if budget.max_cost_usd is not None and self.price is None and "cost_usd" not in generation:
+            if generation["finish_reason"] != "out_of_time":
+                raise EngineError(
+                    f"limits.max_cost_usd is ${budget.max_cost_usd:g}, but an answer of '{self.model_id}' does not say"
+                    " what it cost (cost_usd)",
+                    hint="have it say so, set price_in and price_out, or limit tokens instead",
+                    refuses_all=True,
+                )
         return generation
 
     async def why_unenforced(self, constraint: Constraint) -> str | None:

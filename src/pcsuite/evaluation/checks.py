@@ -11,12 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +23,9 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from pcsuite._util import signals
+from pcsuite._util.children import Child
 from pcsuite._util.processes import child_environment
+from pcsuite._util.secrets import redact
 from pcsuite.config.definitions import CheckSpec, Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError, EngineError
@@ -39,13 +38,8 @@ _ENVIRONMENT = (
     "GOCACHE", "GOFLAGS", "JAVA_HOME", "GEM_HOME", "GEM_PATH",
 )  # fmt: skip
 """What of our environment a check gets beside the usual: where languages find their packages. No keys."""
-OUTPUT_CHARACTERS = 4_000
-"""Of a check's output, half from its beginning and half from its end."""
-_AFTER_END_S = 1.0
-"""What may still be read after the command has ended, from processes that it left behind."""
-_BLOCK = 1 << 16
-_running: set[int] = set()
-"""Process groups of checks that are under way."""
+OUTPUT_BYTES = 4_000
+"""Of the end of a check's output that are kept."""
 
 
 def not_run(checks: Mapping[str, CheckSpec], why: str) -> dict[str, CheckResult]:
@@ -71,96 +65,42 @@ async def run_checks(
 
 async def run_check(check: CheckSpec, folder: str | Path, words: bytes = b"") -> CheckResult:
     """Run one check, with ``words`` on its standard input; all that it started is gone afterwards."""
-    cut = not check.network and can_cut_network()
-    arguments = [str(check.memory_limit_mb << 20), "1" if cut else "0", check.command]
-    started = time.monotonic()
+    children: list[Child] = []
+    running = asyncio.ensure_future(asyncio.to_thread(_run, check, Path(folder), words, children.append))
     try:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(SCRIPT), *arguments),
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=child_environment(_ENVIRONMENT),
-            start_new_session=True,
-        )
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        for child in children:
+            child.cancel()
+        await asyncio.gather(running, return_exceptions=True)  # the folder may go only then
+        raise
+
+
+def _run(check: CheckSpec, folder: Path, words: bytes, started: Callable[[Child], object]) -> CheckResult:
+    cut = not check.network and can_cut_network()
+    limits = [str(check.memory_limit_mb << 20), "1" if cut else "0"]
+    program = [sys.executable, "-I", "-S", str(SCRIPT), *limits, check.command]
+    try:
+        child = Child(program, folder, environment=child_environment(_ENVIRONMENT))
     except OSError as error:
         raise EngineError(
             f"check '{check.command}' could not be started: {error.strerror or error}"
         ) from error
-    _running.add(process.pid)
-    output = _Output()
-    feeding = asyncio.ensure_future(_feed(process, words))
-    reading = asyncio.ensure_future(output.read(process))
+    started(child)
+    signals.before_exit.append(child.cancel)
     try:
-        await asyncio.wait_for(_ended(process), check.time_limit_s)
-        why = ""
-    except asyncio.TimeoutError:
-        why = f"check ran out of time ({check.time_limit_s:g} s)"
+        # What it prints comes as standard error, of which the end is kept, however much there is.
+        reply = child.talk(words, seconds=check.time_limit_s, most_bytes=0, keep_errors=OUTPUT_BYTES)
     finally:
-        _end_group(process.pid)
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.shield(reading), _AFTER_END_S)
-        for task in (feeding, reading):
-            task.cancel()
-        await asyncio.gather(feeding, reading, return_exceptions=True)
-        process._transport.close()  # type: ignore[attr-defined]
-        await process.wait()
-        _running.discard(process.pid)
-    status = None if why else process.returncode
-    seconds = round(time.monotonic() - started, 3)
-    return CheckResult(status == 0, status, seconds, output.text(), why, network=not cut, block=check.block)
-
-
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Wait for a process itself: asyncio's own wait is also for all who hold its output, such as a server it left."""
-    pause = 0.002
-    while process.returncode is None:
-        await asyncio.sleep(pause)
-        pause = min(0.05, pause * 1.5)
-
-
-async def _feed(process: asyncio.subprocess.Process, words: bytes) -> None:
-    """Write a check's input; one that reads none is none the worse for it."""
-    assert process.stdin is not None
-    with suppress(OSError):
-        process.stdin.write(words)
-        await process.stdin.drain()
-    process.stdin.close()
-
-
-class _Output:
-    """The beginning and the end of what a process prints; the rest is read and forgotten."""
-
-    def __init__(self) -> None:
-        self._most = OUTPUT_CHARACTERS // 2
-        self._head, self._tail, self._size = b"", b"", 0
-
-    async def read(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        while block := await process.stdout.read(_BLOCK):
-            self._size += len(block)
-            room = max(0, self._most - len(self._head))
-            self._head += block[:room]
-            self._tail = (self._tail + block[room:])[-self._most :]
-
-    def text(self) -> str:
-        left_out = self._size - len(self._head) - len(self._tail)
-        middle = f"\n… {left_out:,} bytes left out …\n".encode() if left_out else b""
-        return (self._head + middle + self._tail).decode("utf-8", "replace")
-
-
-def _end_group(number: int) -> None:
-    with suppress(OSError):
-        os.killpg(number, signal.SIGKILL)
-
-
-def _end_all() -> None:
-    for number in list(_running):
-        _end_group(number)
-
-
-signals.before_exit.append(_end_all)
+        signals.before_exit.remove(child.cancel)
+        child.close()
+    seconds, output = round(reply.seconds, 3), redact(reply.errors.decode("utf-8", "replace"))
+    if reply.end == "time":
+        why = f"check ran out of time ({check.time_limit_s:g} s)"
+        return CheckResult(False, None, seconds, output, why, network=not cut, block=check.block)
+    if reply.end != "ended":
+        raise EngineError(f"check '{check.command}' was stopped", retryable=True)
+    return CheckResult(reply.status == 0, reply.status, seconds, output, network=not cut, block=check.block)
 
 
 @lru_cache(maxsize=1)

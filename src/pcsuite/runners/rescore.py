@@ -134,6 +134,8 @@ def _evaluations(
             if row.generation is None or row.kind != "main" or item is None:
                 outcome.skipped += 1
                 continue
+            if row.generation.finish_reason == "out_of_time":
+                continue  # there is no answer, and the score of that is 0 by any scorer
             text, finish = row.generation.text, row.generation.finish_reason
             checks = row.checks or {}
             answer = Answer(

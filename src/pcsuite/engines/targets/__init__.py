@@ -1,1 +1,1 @@
-"""Systems that answer in a model's place, and the folders that they work in."""
+"""How targets are asked: the call and its answer, commands and workers, functions, addresses, and their folders."""

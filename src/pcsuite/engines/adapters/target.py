@@ -1,0 +1,141 @@
+"""``target``: a system of the user's own in a model's place: a Python function, a command, or an address.
+
+It gets the rendered prompt, the item without its truth and the seed, and answers with a text, or with an object that
+also says tokens, cost, steps and what it read. What is asked and answered is :mod:`pcsuite.engines.targets.calls`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, Field, field_validator
+
+from pcsuite._util.secrets import remember_environment
+from pcsuite.config.definitions import Definition
+from pcsuite.config.targets import TargetSpec
+from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Request
+from pcsuite.engines.targets.calls import TargetCall
+from pcsuite.engines.targets.commands import CommandTarget
+from pcsuite.engines.targets.functions import FunctionTarget, given_function, load_function
+from pcsuite.errors import ConfigError
+
+
+class TargetOptions(Definition):
+    """Keys of a model entry whose provider is ``target``."""
+
+    target: str
+    """What it is: ``FILE.py:FUNCTION``, an address (``http://127.0.0.1:8000/chat``), or a command."""
+    worker: bool = False
+    """Of a command: it is kept, gets a line of JSON a call and answers with a line; without it, one process a call."""
+    shell: bool = False
+    """Of a command: it is given to the shell as it is written; without it, no shell is asked."""
+    concurrency: int | None = Field(default=None, ge=1)
+    """Most calls at once: by default as many as there are processors for a command, one for a plain function, and the
+    profile's ``max_inflight`` for an ``async`` one and for an address."""
+    timeout_s: float = Field(default=600.0, gt=0)
+    """Seconds that a call may take. What takes longer is ended; that is an outcome (``out_of_time``) and scores 0."""
+    version: str | None = None
+    """What is to be part of the target's identity and lies in no file: the version of a service, of a package."""
+    files: tuple[str, ...] = ()
+    """Files whose content is part of its identity, besides those that it names and the modules beside them."""
+    deterministic: bool = False
+    """Whether the same prompt, item and seed always give the same answer, so that a stored one may be used again."""
+    target_folder: str = ""
+    """Where it lies: its files are looked for there, and a command is run there. Found when the entry is read."""
+    identity: str = ""
+    """Hash of what it is made of; computed when the entry is read."""
+    source_hash: str = ""
+    """Of a function that a Python program gave: the hash of its source."""
+
+    @field_validator("target")
+    @classmethod
+    def _names_something(cls, value: str) -> str:
+        try:
+            TargetSpec.read(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class TargetAdapter(ModelAdapter):
+    """A function, a command or a service that answers in a model's place."""
+
+    Options: ClassVar[type[BaseModel]] = TargetOptions
+    takes_items: ClassVar[bool] = True
+    own_costs: ClassVar[bool] = True
+    options: TargetOptions
+
+    def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
+        super().__init__(model_id, options)
+        chosen = self.options
+        remember_environment()
+        self.cacheable = chosen.deterministic
+        spec = TargetSpec.read(chosen.target)
+        folder = Path(chosen.target_folder or ".")
+        name, seconds = f"target '{spec.text}'", chosen.timeout_s
+        self._target: FunctionTarget | CommandTarget
+        self.max_concurrency = chosen.concurrency
+        if spec.kind == "command":
+            self.max_concurrency = chosen.concurrency or os.cpu_count() or 1
+            self._target = CommandTarget(
+                name,
+                spec.text if chosen.shell else spec.words,
+                folder,
+                seconds=seconds,
+                worker=chosen.worker,
+                concurrency=self.max_concurrency,
+            )
+        else:
+            self._refuse("worker", "shell")
+            if spec.kind == "function":
+                path = folder / spec.file
+                target = FunctionTarget(
+                    name, load_function(path, spec.function), seconds=seconds, file=str(path)
+                )
+            else:
+                target = FunctionTarget(name, given_function(spec.function), seconds=seconds)
+            self._target = target
+            if chosen.concurrency is None and not target.is_async:
+                self.max_concurrency = 1
+
+    def _refuse(self, *options: str) -> None:
+        for option in options:
+            if getattr(self.options, option):
+                raise ConfigError(
+                    f"model '{self.model_id}': '{option}' is for commands, and the target is '{self.options.target}'",
+                    hint="leave it out",
+                )
+
+    def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
+        """Ask it with a prompt alone: no item, no files."""
+        return self._target.ask_blocking(TargetCall.of(Request(prompt, decoding, seed)))
+
+    async def agenerate(self, request: Request) -> Generation:
+        """Ask it with the prompt, and the item and files of the request's context."""
+        if request.constraint is not None:
+            return self.generate_constrained(
+                request.prompt, request.decoding, request.seed, request.constraint
+            )
+        return await self._target.ask(TargetCall.of(request))
+
+    def identity(self) -> Mapping[str, str]:
+        """What it is and the hash of what it is made of."""
+        version = {"version": self.options.version} if self.options.version else {}
+        return {
+            "engine": "target",
+            "target": self.options.target,
+            "identity": self.options.identity,
+            **version,
+        }
+
+    def close(self) -> None:
+        """End its processes."""
+        self._target.close()
