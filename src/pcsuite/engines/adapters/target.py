@@ -97,9 +97,7 @@ class TargetAdapter(ModelAdapter):
             self._refuse("worker", "shell")
             if spec.kind == "function":
                 path = folder / spec.file
-                target = FunctionTarget(
-                    name, load_function(path, spec.function), seconds=seconds, file=str(path)
-                )
+                target = FunctionTarget(name, load_function(path, spec.function), seconds=seconds, file=str(path))
             else:
                 target = FunctionTarget(name, given_function(spec.function), seconds=seconds)
             self._target = target
@@ -121,20 +119,13 @@ class TargetAdapter(ModelAdapter):
     async def agenerate(self, request: Request) -> Generation:
         """Ask it with the prompt, and the item and files of the request's context."""
         if request.constraint is not None:
-            return self.generate_constrained(
-                request.prompt, request.decoding, request.seed, request.constraint
-            )
+            return self.generate_constrained(request.prompt, request.decoding, request.seed, request.constraint)
         return await self._target.ask(TargetCall.of(request))
 
     def identity(self) -> Mapping[str, str]:
         """What it is and the hash of what it is made of."""
         version = {"version": self.options.version} if self.options.version else {}
-        return {
-            "engine": "target",
-            "target": self.options.target,
-            "identity": self.options.identity,
-            **version,
-        }
+        return {"engine": "target", "target": self.options.target, "identity": self.options.identity, **version}
 
     def close(self) -> None:
         """End its processes."""

@@ -194,9 +194,7 @@ class AnswerReader:
         sources = []
         for entry in loaded:
             source = dict(entry) if isinstance(entry, Mapping) else {"source": str(entry)}
-            name = next(
-                (source.pop(key) for key in ("source", "path", "file", "name") if key in source), None
-            )
+            name = next((source.pop(key) for key in ("source", "path", "file", "name") if key in source), None)
             if name is None:
                 raise self._wrong(f"an entry of 'loaded' names no source: {shorten(_as_json(source), 80)}")
             digest = next((source.pop(key) for key in ("sha256", "hash") if source.get(key)), None)
