@@ -6,12 +6,11 @@ import difflib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
-if TYPE_CHECKING:
-    from pcsuite.engines.targets.workspaces import Entry
+from pcsuite._util.folder_template import Entry
 
 MOST_FILES = 200
 """Changed files that are named; of the others there is the number."""
