@@ -293,6 +293,7 @@ TARGET_KEYS = {
     "target_files": "files",
     "target_shell": "shell",
     "deterministic": "deterministic",
+    "in_folder": "in_folder",
 }
 """Keys of a target's entry, by the flag's name, which is also that of the argument in Python."""
 TARGET = Group("a system of your own in a model's place", [
@@ -308,6 +309,8 @@ TARGET = Group("a system of your own in a model's place", [
     flag("--target-file", "a file that is part of its identity, besides those it names and the modules beside them",
          dest="target_files", action="append", default=[], metavar="FILE"),
     switch("--target-shell", "give the command to the shell as it is written"),
+    flag("--in", "each call gets a fresh copy of this folder, with the prompt's file at its place in it; a command runs"
+         " there. It keeps calls apart, and is no sandbox", dest="in_folder", metavar="FOLDER"),
     switch("--deterministic", "the same prompt, item and seed always give the same answer: stored answers may be used"),
 ])  # fmt: skip
 """Of every command that asks models; read with :func:`targets_from`."""

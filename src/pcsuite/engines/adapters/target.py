@@ -6,13 +6,16 @@ also says tokens, cost, steps and what it read. What is asked and answered is :m
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field, field_validator
 
+from pcsuite._util.folder_template import Template
 from pcsuite._util.secrets import remember_environment
 from pcsuite.config.definitions import Definition
 from pcsuite.config.targets import TargetSpec
@@ -20,7 +23,9 @@ from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Re
 from pcsuite.engines.targets.calls import TargetCall
 from pcsuite.engines.targets.commands import CommandTarget
 from pcsuite.engines.targets.functions import FunctionTarget, given_function, load_function
+from pcsuite.engines.targets.workspaces import Workspaces
 from pcsuite.errors import ConfigError
+from pcsuite.prompts.verbatim import decode_files
 
 
 class TargetOptions(Definition):
@@ -41,6 +46,14 @@ class TargetOptions(Definition):
     """What is to be part of the target's identity and lies in no file: the version of a service, of a package."""
     files: tuple[str, ...] = ()
     """Files whose content is part of its identity, besides those that it names and the modules beside them."""
+    in_folder: str = ""
+    """Folder of which each call gets a fresh copy, with the prompt's files in place of its own. A command runs in it; a
+    function and a service find its files by ``files``. Its content is part of the target's identity."""
+    leave_out: tuple[str, ...] = ()
+    """What of that folder no copy has, as paths from there: where results are written is left out by itself."""
+    copies_in: str = ""
+    """Where copies lie while calls work in them: on the template's file system they may share its blocks; by default
+    the system's folder of temporary files."""
     deterministic: bool = False
     """Whether the same prompt, item and seed always give the same answer, so that a stored one may be used again."""
     target_folder: str = ""
@@ -59,7 +72,7 @@ class TargetOptions(Definition):
             raise ValueError(str(error)) from None
         return value
 
-    @field_validator("files", mode="before")
+    @field_validator("files", "leave_out", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
@@ -77,10 +90,14 @@ class TargetAdapter(ModelAdapter):
         super().__init__(model_id, options)
         chosen = self.options
         remember_environment()
-        self.cacheable = chosen.deterministic
+        self.cacheable = chosen.deterministic and not chosen.in_folder  # what it did there would be gone
         spec = TargetSpec.read(chosen.target)
         folder = Path(chosen.target_folder or ".")
         name, seconds = f"target '{spec.text}'", chosen.timeout_s
+        self._copies: Workspaces | None = None
+        if chosen.in_folder:
+            template = Template.read(chosen.in_folder, leave_out=chosen.leave_out)
+            self._copies = Workspaces(template, chosen.copies_in or None)
         self._target: FunctionTarget | CommandTarget
         self.max_concurrency = chosen.concurrency
         if spec.kind == "command":
@@ -120,7 +137,22 @@ class TargetAdapter(ModelAdapter):
         """Ask it with the prompt, and the item and files of the request's context."""
         if request.constraint is not None:
             return self.generate_constrained(request.prompt, request.decoding, request.seed, request.constraint)
-        return await self._target.ask(TargetCall.of(request))
+        call = TargetCall.of(request)
+        return await (self._target.ask(call) if self._copies is None else self._ask_in_copy(call, request))
+
+    async def _ask_in_copy(self, call: TargetCall, request: Request) -> Generation:
+        """The answer of a call that works in a copy of the folder; the copy goes along with the answer."""
+        assert self._copies is not None
+        placed = decode_files(request.prompt)
+        workspace = await asyncio.to_thread(self._copies.take, placed)
+        try:
+            paths = {path: str(workspace.folder / path) for path, text in placed.items() if text is not None}
+            answer = await self._target.ask(replace(call, folder=str(workspace.folder), files=paths))
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(workspace.drop))
+            raise
+        answer["workspace"] = workspace
+        return answer
 
     def identity(self) -> Mapping[str, str]:
         """What it is and the hash of what it is made of."""
@@ -128,5 +160,7 @@ class TargetAdapter(ModelAdapter):
         return {"engine": "target", "target": self.options.target, "identity": self.options.identity, **version}
 
     def close(self) -> None:
-        """End its processes."""
+        """End its processes, and remove the copies that they worked in."""
         self._target.close()
+        if self._copies is not None:
+            self._copies.close()

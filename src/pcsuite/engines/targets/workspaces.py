@@ -91,7 +91,6 @@ class Workspaces:
         except OSError as error:
             raise ConfigError(f"{printable(root)}: cannot be written ({error.strerror or error})") from error
         self._numbers = itertools.count(1)
-        self._open: dict[Path, Workspace] = {}
         self._closing = threading.Lock()
 
     def take(self, files: Mapping[str, bytes | None] | None = None) -> Workspace:
@@ -114,26 +113,13 @@ class Workspaces:
                 ) from error
             raise
         contents = {path: content for path, content in placed.items() if content is not None}
-        workspace = Workspace(folder, self.template, copied, contents)
-        self._open[folder] = workspace
-        return workspace
-
-    def of(self, folder: str | Path) -> Workspace | None:
-        """The copy that lies there, ``None`` where it was dropped."""
-        return self._open.get(Path(folder))
-
-    def drop(self, folder: str | Path) -> None:
-        """Remove a copy, if it is there."""
-        workspace = self._open.pop(Path(folder), None)
-        if workspace is not None:
-            workspace.drop()
+        return Workspace(folder, self.template, copied, contents)
 
     def close(self) -> None:
         """Remove all copies."""
         with self._closing:
             if self._lock is None:
                 return
-            self._open.clear()
             remove_tree(self.folder)
             with suppress(OSError):
                 os.unlink(f"{self.folder}{_LOCK_ENDING}")
