@@ -159,7 +159,8 @@ def read_task(
     """The task that the data are, and the prompt with its placeholders checked against their columns.
 
     The data are a task of the profile by its id, or a table, of which is concluded what the request does not say. A
-    prompt whose item goes beside it (``item_beside``) needs no placeholder, and all columns of the input go along. Raises ``DataError``, ``ConfigError`` or ``PromptError`` of one line for whatever does not fit.
+    prompt whose item goes beside it (``item_beside``) needs no placeholder, and all columns of the input go along.
+    Raises ``DataError``, ``ConfigError`` or ``PromptError`` of one line for whatever does not fit.
     """
     if request.data not in base.tasks or Path(request.data).is_file():
         return _table_task(request, base, prompt, item_beside=item_beside)

@@ -383,7 +383,8 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cache_dir = str(prompts_cache_dir())
     base = load_suite(
         request.config or "quickstart",
-        ({"run.cache_dir": cache_dir} if cache_dir else {}) | ({"targets": request.targets} if request.targets else {}),
+        ({"run.cache_dir": cache_dir} if cache_dir else {})
+        | ({"targets": request.targets} if request.targets else {}),
         check_selection=False,
     )
     if request.regime not in base.regimes:

@@ -41,7 +41,9 @@ class FunctionTarget:
     Arguments are given by name, as many of :data:`ARGUMENTS` as its signature takes.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], *, seconds: float | None, file: str = "") -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], *, seconds: float | None, file: str = ""
+    ) -> None:
         """``seconds`` is its time limit; a plain function that exceeds it cannot be ended, and is no longer waited for.
 
         Raises ``ConfigError`` where it cannot be called with what a call has.
@@ -150,7 +152,8 @@ def _in_thread(job: Callable[[], Any]) -> asyncio.Future[Any]:
             future.set_exception(error)
 
     def work() -> None:
-        value, error = None, None
+        value: Any = None
+        error: BaseException | None = None
         try:
             value = job()
         except StopIteration as stop:  # no future can hold one
@@ -197,7 +200,10 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[tuple[str, ...]
                 hint=f"{near}; a call has {', '.join(ARGUMENTS)}, given by name",
             )
     if not set(takes) & {"prompt", "messages"}:
-        raise ConfigError(f"{name} takes neither 'prompt' nor 'messages'", hint=f"def {name.rpartition(':')[2]}(prompt, item): …")
+        raise ConfigError(
+            f"{name} takes neither 'prompt' nor 'messages'",
+            hint=f"def {name.rpartition(':')[2]}(prompt, item): …",
+        )
     return tuple(takes), "messages" in takes
 
 
