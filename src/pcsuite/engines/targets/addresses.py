@@ -215,7 +215,7 @@ def checked_template(body: Any) -> Any:
             known = [*PLACEHOLDERS, "item.COLUMN"]
             raise ConfigError(
                 f"the request template has an unknown placeholder {{{{ {name} }}}}",
-                hint=f"{did_you_mean(name, known)}; there are {', '.join(known)}",
+                hint=did_you_mean(name, known),
             )
     if not {name.partition(".")[0] for name in names} & {"prompt", "messages"}:
         raise ConfigError(

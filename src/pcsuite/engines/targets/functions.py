@@ -21,7 +21,7 @@ from pcsuite._util.text import describe
 from pcsuite.config.targets import imported_beside
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.engines.targets.calls import AnswerReader, TargetCall, out_of_time
-from pcsuite.errors import ConfigError, EngineError, did_you_mean
+from pcsuite.errors import ConfigError, EngineError
 
 ARGUMENTS = ("prompt", "messages", "item", "seed", "files")
 """What a function may take, by these names."""
@@ -194,10 +194,9 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[tuple[str, ...]
         if each.name in ARGUMENTS and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
             takes.append(each.name)
         elif each.default is each.empty and each.kind is not each.VAR_POSITIONAL:
-            near = did_you_mean(each.name, ARGUMENTS)
             raise ConfigError(
                 f"{name} takes '{each.name}', which no call has",
-                hint=f"{near}; a call has {', '.join(ARGUMENTS)}, given by name",
+                hint=f"a call gives by name: {', '.join(ARGUMENTS)}",
             )
     if not set(takes) & {"prompt", "messages"}:
         raise ConfigError(
