@@ -122,7 +122,9 @@ def target_entry(spec: str, options: Mapping[str, Any] | None = None) -> tuple[s
     return f"{PROVIDER}/{named['name'] if named else read.slug}", entry
 
 
-def target_entries(specs: Sequence[str], options: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+def target_entries(
+    specs: Sequence[str], options: Mapping[str, Any] | None = None
+) -> dict[str, dict[str, Any]]:
     """Entries of several targets by id; raises ``ConfigError`` where two have one id."""
     entries: dict[str, dict[str, Any]] = {}
     for spec in specs:
@@ -238,7 +240,9 @@ def check_command(spec: TargetSpec, folder: Path, *, shell: bool = False) -> Non
         hint = f"chmod +x {program}, or name what runs it" if path.exists() else f"looked for from {folder}"
     else:
         problem = "" if shutil.which(program) else "is not on the PATH"
-        hint = f"./{program} for a file of this folder" if (folder / program).is_file() else "is it installed?"
+        hint = (
+            f"./{program} for a file of this folder" if (folder / program).is_file() else "is it installed?"
+        )
     if problem:
         raise ConfigError(f"target '{spec.text}': {program} {problem}", hint=hint)
 

@@ -323,7 +323,8 @@ def read_prompt(
     """Read a prompt from its file and split it; ``app.py:NAME`` names one of several prompts of a file.
 
     ``append_input`` puts the item after the prompt; ``system`` makes the prompt the system's message and the item the
-    user's; ``item_beside`` leaves it alone, since the item goes beside it. Raises ``PromptError`` where it cannot be read or is empty.
+    user's; ``item_beside`` leaves it alone, since the item goes beside it. Raises ``PromptError`` where it cannot be
+    read or is empty.
     """
     source = read_source(path)
     try:

@@ -271,16 +271,8 @@ def _member_blocks(
     if member.whole:
         spans = ((number, 0, len(text.text)),)
         kind = SKILL if member.group else WHOLE_FILE
-        neutral = (
-            ""
-            if member.binary
-            else wrap(sham_file(text.text, member.source.suffix, skill=bool(member.group)))
-        )
-        return [
-            PromptBlock(
-                label, text.text, wrap(text.text), kind, 1, spans=spans, neutral=neutral or wrap(text.text)
-            )
-        ]
+        neutral = text.text if member.binary else sham_file(text.text, member.source.suffix)
+        return [PromptBlock(label, text.text, wrap(text.text), kind, 1, spans=spans, neutral=wrap(neutral))]
     pieces, _ = blocks.pieces_of(text, "auto" if how == "files" else how)
     made = blocks.named(pieces, text.line, wrap, at=((number, 0, 0),))
     front = member.source.front
@@ -320,7 +312,7 @@ def _grouped(found: Iterable[PromptBlock], members: Sequence[_Member]) -> list[P
     return grouped
 
 
-def sham_file(text: str, suffix: str, *, skill: bool = False) -> str:
+def sham_file(text: str, suffix: str) -> str:
     """A file of the same length and layout that says nothing; one that is no prose stays as it is.
 
     Of front matter keys, and the name by which a skill is found, stay.

@@ -60,7 +60,7 @@ class TargetCall:
         )
 
     def document(self) -> dict[str, Any]:
-        """The call as one JSON object: ``prompt`` or ``messages``, as the prompt is written, ``item``, ``seed``, ``files``."""
+        """The call as one JSON object: ``prompt`` or ``messages``, as the prompt is written, item, seed and files."""
         asked = {"messages": self.messages} if self.prompt is None else {"prompt": self.prompt}
         return {**asked, "item": dict(self.item), "seed": self.seed, "files": dict(self.files)}
 
@@ -195,7 +195,9 @@ class AnswerReader:
         sources = []
         for entry in loaded:
             source = dict(entry) if isinstance(entry, Mapping) else {"source": str(entry)}
-            name = next((source.pop(key) for key in ("source", "path", "file", "name") if key in source), None)
+            name = next(
+                (source.pop(key) for key in ("source", "path", "file", "name") if key in source), None
+            )
             if name is None:
                 raise self._wrong(f"an entry of 'loaded' names no source: {shorten(_as_json(source), 80)}")
             digest = next((source.pop(key) for key in ("sha256", "hash") if source.get(key)), None)

@@ -158,7 +158,9 @@ class CommandTarget:
                 raise EngineError(
                     f"{self.name}: the worker ended with {_status(reply.status)} before it answered"
                     f"{_last_lines(stderr)}",
-                    hint=None if self._answered else "a worker reads a line of JSON for every call, until the input ends",
+                    hint=None
+                    if self._answered
+                    else "a worker reads a line of JSON for every call, until the input ends",
                     retryable=self._answered,
                     refuses_all=not self._answered,
                 )
