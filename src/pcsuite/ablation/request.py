@@ -90,6 +90,8 @@ class AblationRequest(init_task.TableRequest):
     """Seeds of a sampled regime."""
     max_tokens: int | None = None
     assume_flips: float | None = None
+    calls_per_day: float | None = None
+    """Calls a day, at which savings are told as money a year."""
     trim: bool = True
     name: str | None = None
     config: str | None = None

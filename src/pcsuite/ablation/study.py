@@ -56,6 +56,9 @@ SIMULATED = "simulated"
 BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
 _FOLDER = "ablations"
+_COUNTS = ("seeds", "limit", "max_tokens", "budget_tokens", "check_memory_mb")
+_AMOUNTS = ("budget_usd", "calls_per_day", "check_seconds")
+"""Fields of a request that are numbers above 0: whole ones, and any."""
 _PROFILE, _CONDITIONS = "profile.yaml", "conditions.yaml"
 _JOURNAL = ".study.changes"
 
@@ -304,10 +307,6 @@ def prepare(request: AblationRequest) -> Study:
             f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
             hint="leave one of the two out",
         )
-    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
-        value = getattr(request, flag)
-        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
-            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     study = _read_each(request, _FOLDER)
     free = study.free
     name: DesignName = "leave-one-out" if request.until else request.design
@@ -379,9 +378,9 @@ def _read(request: AblationRequest, kind: str) -> Study:
         check_run_name(request.run_name)
     except ValueError as error:
         raise ConfigError(f"--name {request.run_name}: {error}") from None
-    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
+    for flag in (*_COUNTS, *_AMOUNTS):
         value = getattr(request, flag)
-        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
+        if value is not None and not (value > 0 if flag in _AMOUNTS else value >= 1):  # NaN is neither
             raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     cache_dir = request.cache_dir
     if cache_dir is None and request.config is None and Path(request.data).is_file():

@@ -33,7 +33,8 @@ TABLE = options.table_group("the table, read as init-task reads it; what is left
 APPEND_INPUT = switch("--append-input", "put the item after the prompt, which has no placeholder")
 CHECKS = Group("what is looked at in the folder that a call worked in (--in)", [
     flag("--check", "score by this command's exit status there: 0 is 1, any other 0", metavar="COMMAND"),
-    _repeated("--block-check", "whether an answer follows a block: a command whose exit status 0 says so", "BLOCK=COMMAND"),
+    _repeated("--block-check", "whether an answer follows a block: a command whose exit status 0 says so",
+              "BLOCK=COMMAND"),
     flag("--check-seconds", "seconds that a check may take (default: 300); a longer one does not hold", type=float,
          default=300.0, metavar="S"),
     flag("--check-memory-mb", "memory that each process of a check may take (default: 4096)", type=int, default=4096,
@@ -64,6 +65,8 @@ ABLATE = (
              "ask batches of items until every block is decided, instead of all; arms that are decided stop",
              choices=("decided",)),
         flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
+        flag("--calls-per-day", "your calls a day: what blocks that can go save is told as money a year", type=float,
+             metavar="N"),
         flag("--limit", "at most N items", type=int, metavar="N"),
         options.MISSING.but(),
         options.ASSUME,
@@ -133,8 +136,10 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate system.md --data tickets.csv --target app.py:answer --answer queue
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
-    about = "the prompt's file, or FILE:NAME; several files, or a folder of prompts, are one prompt of many files; the" \
+    about = (
+        "the prompt's file, or FILE:NAME; several files, or a folder of prompts, are one prompt of many files; the"
         " word example runs the bundled one, with its own table"
+    )
     parser.add_argument("prompt", type=Path, nargs="+", metavar="PROMPT", help=about)
     options.add_flags(parser, *ABLATE)
 
@@ -166,7 +171,9 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         args,
         prompt=prompt,
         more_prompts=tuple(more),
-        block_checks=dict(_pair(entry, "--block-check", "naming='python check_names.py'") for entry in args.block_check),
+        block_checks=dict(
+            _pair(entry, "--block-check", "naming='python check_names.py'") for entry in args.block_check
+        ),
         **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | requested,
         models=tuple(models) if len(models) > 1 else (),
         targets=targets,

@@ -29,8 +29,8 @@ from pcsuite.prompts.splitting import SplitMethod
 from pcsuite.prompts.tools import ToolsSource
 from pcsuite.prompts.verbatim import FILE, chat_piece, file_head
 
-WHOLE_FILE, SKILL = "file", "skill"
-"""Kinds of block that are all of a file, or of a folder of them."""
+PLACE, WHOLE_FILE, SKILL = "place", "file", "skill"
+"""Kinds of block: where a file stands, which nobody reads; all of a file; all of a folder of them."""
 _SKILL_FILE = "SKILL.md"
 _PROSE = frozenset({".md", ".mdc", ".txt", ".rst", ".markdown", ""})
 _PROMPT_NAMES = frozenset({"mcp.json", ".mcp.json"})
@@ -148,7 +148,7 @@ def read_prompt_files(
     for number, (member, label) in enumerate(zip(members, labels, strict=True)):
         if placed:
             head = file_head(number, member.path, binary=member.binary)
-            heads.append(PromptBlock(f"{label}:place", "", head, FILE, 1, "its place", ((number, 0, 0),)))
+            heads.append(PromptBlock(f"{label}:place", "", head, PLACE, 1, "its place", ((number, 0, 0),)))
         made = _member_blocks(member, number, label, how, placed=placed)
         if len(members) > 1 and not member.whole:
             made = [replace(block, name=f"{label}:{block.name}") for block in made]

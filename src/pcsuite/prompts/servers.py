@@ -147,7 +147,8 @@ def texts_of_entry(text: str) -> list[str]:
     >>> texts_of_entry('"git": {"type": "stdio", "command": "uvx", "args": ["x"]}, ')
     ['"git"', '"uvx"', '"x"']
     """
-    found, key = [], ""
+    found: list[str] = []
+    key = ""
     for match in _STRING.finditer(text):
         is_key = text[match.end() :].lstrip()[:1] == ":"
         if (is_key and not found and not key) or (not is_key and key not in _KEPT_VALUES):

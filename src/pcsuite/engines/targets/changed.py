@@ -160,7 +160,7 @@ def _difference(
     ]
     written = "".join(
         line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
-        for line in difflib.unified_diff(*sides, *names)
+        for line in difflib.unified_diff(sides[0], sides[1], names[0], names[1])
     )
     most = min(FILE_CHARACTERS, room)
     return (written, "") if len(written) <= most else (written[:most], "cut")

@@ -111,7 +111,9 @@ class CommandTarget:
         if not folder or isinstance(self._words, str):
             return list(self._words)
         own = self._folder.resolve()
-        return [str(own / word) if len(word) < 4096 and (own / word).is_file() else word for word in self._words]
+        return [
+            str(own / word) if len(word) < 4096 and (own / word).is_file() else word for word in self._words
+        ]
 
     def _end(self, child: Child) -> None:
         child.close()
