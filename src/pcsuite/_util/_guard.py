@@ -12,8 +12,8 @@ import sys
 
 def main() -> None:
     """Follow the lines of standard input; at its end kill what is left."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.SIG_IGN)
     groups: set[int] = set()
     for line in sys.stdin.buffer:
         number = int(line)

@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -72,7 +73,7 @@ def remember_environment() -> None:
     For programs that get the whole environment: what they write to their standard error is kept.
     """
     for name, value in os.environ.items():
-        if _SECRET_NAME.search(name) and not os.path.exists(value):
+        if _SECRET_NAME.search(name) and not Path(value).exists():
             remember(value)
 
 

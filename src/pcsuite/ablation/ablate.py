@@ -17,9 +17,11 @@ from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import BlockDifference, model_differences
+from pcsuite.ablation.adherence import Adherence, judge_adherence
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, SharedRows, of_items
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
 from pcsuite.ablation.request import AblationRequest
+from pcsuite.ablation.savings import YearlySaving, yearly_savings
 from pcsuite.ablation.study import Study, prepare
 from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
@@ -121,6 +123,8 @@ class AblationResult:
     block_tokens: Mapping[str, int]
     trimmed: str
     """The trimmed prompt, or the prompt itself."""
+    trimmed_files: Mapping[str, bytes | None]
+    """Of a prompt of files: each trimmed file by its path, ``None`` for one of which nothing is left."""
     saved_tokens: float
     saved_usd: float
     """Saved by the trimmed prompt per 1,000 calls, measured on the confirming items."""
@@ -132,6 +136,10 @@ class AblationResult:
     """Whether that was because too many calls failed; else the budget was used up."""
     judge: str = ""
     """Of a judged task: what is known of its judge, in a sentence."""
+    adherence: Sequence[Adherence] = ()
+    """Of blocks with a check of their own: how often answers follow them, with the block and without it."""
+    yearly: Sequence[YearlySaving] = ()
+    """What leaving blocks out saves in a year, where a number of calls was given and their cost is known."""
     beside: Sequence[AblationResult] = ()
     """What the same ablation found on further models and tables."""
     differences: Sequence[BlockDifference] = ()
@@ -510,6 +518,13 @@ class _AblationRun:
         complete = np.all([np.isfinite(scores[arm.id]) for arm in study.design.first], axis=0)
         if request.until:
             complete = np.arange(len(items)) < self.visited
+        measures = {
+            name: {
+                measure: _interval(table[measure][FULL] - table[measure][without(name, free).id], clusters)
+                for measure in MEASURES
+            }
+            for name in free
+        }
         return AblationResult(
             study=study,
             items=int(complete.sum()),
@@ -527,15 +542,7 @@ class _AblationRun:
                 for arm in cell.arms.values()
             ],
             verdicts=verdicts,
-            measures={
-                name: {
-                    measure: _interval(
-                        table[measure][FULL] - table[measure][without(name, free).id], clusters
-                    )
-                    for measure in MEASURES
-                }
-                for name in free
-            },
+            measures=measures,
             flips={name: _flipped(scores[FULL], scores[without(name, free).id], names) for name in free},
             attribution=_attribution(scores, cell.arms.values(), clusters, rng),
             interactions=interactions,
@@ -546,19 +553,41 @@ class _AblationRun:
             trim=trim,
             block_tokens=_block_tokens(table["prompt_tokens"], study),
             trimmed=study.prompt.written(kept if dropped else None),
+            trimmed_files=study.prompt.files(kept if dropped else None),
             saved_tokens=saved_tokens,
             saved_usd=saved_usd,
-            alarms=_alarms(cell.measured.rows(FULL)),
+            alarms=_alarms(cell.measured.rows(FULL), by_words=not study.task.spec.checks),
             stopped=self.stopped,
             too_many_failed=isinstance(self.stopping, ErrorRateError),
             judge=self._judge_note(cell),
+            adherence=judge_adherence(
+                request.block_checks,
+                {block: cell.measured.checked(block) for block in request.block_checks},
+                free,
+                margin=request.margin,
+                rng=named_rng("adherence", request.run_name, study.model_id),
+                missing=self._missing,
+                comparisons=len(request.block_checks) * len(self.cells),
+                tested=not request.until,
+            ),
+            yearly=yearly_savings(
+                request.calls_per_day,
+                verdicts,
+                {name: measures[name]["cost_usd"] for name in free},
+                saved_usd if dropped else None,
+            )
+            if request.calls_per_day
+            else (),
             asked=self.asked,
             failed=self.failed,
         )
 
 
-def _alarms(rows: Sequence[ScoredRow]) -> list[str]:
-    """What a reader must know of an arm's answers, by the thresholds of :mod:`pcsuite.analysis.alarms`."""
+def _alarms(rows: Sequence[ScoredRow], *, by_words: bool) -> list[str]:
+    """What a reader must know of an arm's answers, by the thresholds of :mod:`pcsuite.analysis.alarms`.
+
+    Of answers that are not judged ``by_words``, but by what was done in a folder, it is no alarm that all say the same.
+    """
     answered = [row for row in rows if not row.errors and row.generation is not None]
     if not answered:
         return []
@@ -573,7 +602,7 @@ def _alarms(rows: Sequence[ScoredRow]) -> list[str]:
     if cut / total >= SHARES["truncated"][0]:
         alarms.append(f"{cut} of {total} answers to the full prompt were cut off at the token limit.")
     answer, times = counts.most_common(1)[0] if counts else ("", 0)
-    if readable >= CONSTANT_ITEMS and times / readable >= CONSTANT_SHARE:
+    if by_words and readable >= CONSTANT_ITEMS and times / readable >= CONSTANT_SHARE:
         alarms.append(
             f"Nearly constant: the full prompt is answered “{answer[:60]}” for {times} of {total} items."
         )

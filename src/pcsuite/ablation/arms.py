@@ -47,8 +47,8 @@ class PromptArm:
     def operators(self, prompt: SplitPrompt) -> list[str]:
         """Names of its operators in the order of the text.
 
-        Blocks without text are none; where nothing is left it is :data:`NOTHING_OPERATOR`. The A/A arm has one more, :data:`AGAIN_OPERATOR`, where a further line end means
-        nothing; a sham stands where its block would.
+        Blocks without text are none; where nothing is left it is :data:`NOTHING_OPERATOR`. The A/A arm has one more,
+        :data:`AGAIN_OPERATOR`, where a further line end means nothing; a sham stands where its block would.
         """
         free = {block.name for block in prompt.free}
         names = []

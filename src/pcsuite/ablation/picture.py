@@ -27,6 +27,7 @@ from pcsuite.data.clusters import count_clusters
 from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
+from pcsuite.prompts.prompt_files import PLACE
 from pcsuite.prompts.tools import STRUCTURE
 from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.reporting.wording import join_words
@@ -145,6 +146,8 @@ def block_views(result: AblationResult) -> list[BlockView]:
     dropped = result.trim.dropped if result.trim is not None else ()
     views = []
     for number, block in enumerate(result.study.prompt.blocks, start=1):
+        if block.kind == PLACE:
+            continue
         text = (block.shown or "{{ input }}").rstrip("\r\n")
         role = ", ".join(dict.fromkeys(message["role"] for message in decode_chat(block.text) or ()))
         view = BlockView(
@@ -503,11 +506,13 @@ def print_split(study: Study, console: Console) -> None:
     from rich.text import Text
 
     prompt = study.prompt
-    console.print(f"{study.request.prompt}: split {prompt.method}", markup=False)
+    console.print(f"{', '.join(map(str, study.request.prompts))}: split {prompt.method}", markup=False)
     table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
     structure = 0
     for number, block in enumerate(prompt.blocks, start=1):
         tokens = math.ceil(len(block.text) / CHARACTERS_PER_TOKEN)
+        if block.kind == PLACE:
+            continue
         if block.kind == STRUCTURE:
             structure += tokens
             continue
@@ -628,10 +633,25 @@ def sentences(result: AblationResult) -> list[str]:
         for entry in result.verdicts
         if entry.verdict in ("helps", "hurts") and entry.block in parts
     ]
+    lines += [f"{entry.block}: {entry.words}." for entry in result.adherence]
     margin = margin_sentence(result)
     lines += [*undecided_lines(result), *([margin] if margin else [])]
     lines += posterior_lines(result)
+    lines += yearly_lines(result)
     return [*lines, noise_sentence(result), trim_sentence(result)]
+
+
+def yearly_lines(result: AblationResult) -> list[str]:
+    """What can be saved in a year, where a number of calls a day was given."""
+    calls = result.study.request.calls_per_day
+    if calls is None:
+        return []
+    if not result.yearly:
+        droppable = any(entry.verdict == "no worse without it" for entry in result.verdicts)
+        why = "what calls cost is not known" if droppable else "no block was shown to be droppable"
+        return [f"Nothing saved can be told at {calls:,.10g} calls a day: {why}."]
+    each = "; ".join(saving.words for saving in result.yearly)
+    return [f"Saved at {calls:,.10g} calls a day by leaving out, each alone: {each}."]
 
 
 def posterior_lines(result: AblationResult) -> list[str]:
@@ -766,6 +786,7 @@ def document(result: AblationResult) -> dict[str, Any]:
     study = result.study
     return {
         "prompt": str(study.request.prompt),
+        **({"prompts": [str(path) for path in study.request.prompts]} if study.request.more_prompts else {}),
         "model": study.model_id,
         "task": study.task.id,
         "items": result.items,
@@ -835,6 +856,9 @@ def document(result: AblationResult) -> dict[str, Any]:
             | {name: _json(value) for name, value in arm.measures.items()}
             for arm in result.arms
         ],
+        "adherence": [entry.record() for entry in result.adherence],
+        "yearly": [saving.record() for saving in result.yearly],
+        "calls_per_day": study.request.calls_per_day,
         "stopped": result.stopped,
         "judge": result.judge,
         "control": AGAIN,

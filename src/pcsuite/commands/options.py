@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from pcsuite._util.code import saying_code, without_code
+from pcsuite._util.text import describe
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.spellings import PROFILE_WORDS
 from pcsuite.config.targets import target_entries
@@ -293,21 +294,35 @@ TARGET_KEYS = {
     "target_files": "files",
     "target_shell": "shell",
     "deterministic": "deterministic",
+    "in_folder": "in_folder",
+    "target_headers": "headers",
+    "target_body": "body",
+    "target_answer": "answer",
+    "target_read": "read",
 }
 """Keys of a target's entry, by the flag's name, which is also that of the argument in Python."""
 TARGET = Group("a system of your own in a model's place", [
-    flag("--target", "what answers: a Python function (app.py:answer), a command ('python agent.py'), or an address; given"
-         " again, several that are asked the same. NAME=SPEC calls it target/NAME", dest="targets", action="append",
-         default=[], metavar="SPEC"),
+    flag("--target", "what answers: a Python function (app.py:answer), a command ('python agent.py'), or an address;"
+         " given again, several that are asked the same. NAME=SPEC calls it target/NAME", dest="targets",
+         action="append", default=[], metavar="SPEC"),
     switch("--worker", "keep the command running: it gets a line of JSON a call and answers with a line"),
     flag("--concurrency", "calls at once (default: a command as many as there are processors, a plain function one)",
          type=int, metavar="N"),
-    flag("--target-timeout", "seconds a call may take (default: 600); a longer one scores 0, as out of time", type=float,
-         metavar="S"),
+    flag("--target-timeout", "seconds a call may take (default: 600); a longer one is out of time and scores 0",
+         type=float, metavar="S"),
     flag("--target-version", "part of its identity that lies in no file: the version of a service", metavar="TEXT"),
-    flag("--target-file", "a file that is part of its identity, besides those it names and the modules beside them",
+    flag("--target-file", "a file that is part of its identity, besides those it names and modules beside them",
          dest="target_files", action="append", default=[], metavar="FILE"),
     switch("--target-shell", "give the command to the shell as it is written"),
+    flag("--in", "each call gets a fresh copy of this folder, with the prompt's file at its place in it; a command runs"
+         " there. It keeps calls apart, and is no sandbox", dest="in_folder", metavar="FOLDER"),
+    flag("--target-header", "a header of the request to an address; a secret by its variable: 'Authorization: Bearer"
+         " $APP_TOKEN'", dest="target_headers", action="append", default=[], metavar="NAME: VALUE"),
+    flag("--target-body", "the request to an address, as JSON with {{ prompt }}, {{ messages }}, {{ item.COLUMN }}, …"
+         " in it, or the file that holds it (default: the whole call)", metavar="JSON|FILE"),
+    flag("--target-answer", "where the answer lies in the response, as a JMESPath (default: output)", metavar="PATH"),
+    flag("--target-read", "where else to look in the response: tokens=usage.total_tokens, cost_usd, steps, …",
+         action="append", default=[], metavar="KEY=PATH"),
     switch("--deterministic", "the same prompt, item and seed always give the same answer: stored answers may be used"),
 ])  # fmt: skip
 """Of every command that asks models; read with :func:`targets_from`."""
@@ -326,7 +341,35 @@ def targets_from(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
             if not args.targets:
                 flag_name = next(entry.names[0] for entry in TARGET.flags if entry.dest == name)
                 raise ConfigError(f"{flag_name} goes with --target", hint="--target 'python agent.py'")
+    if args.target_headers:
+        options["headers"] = dict(_header(entry) for entry in args.target_headers)
+    if args.target_read:
+        pairs = (entry.partition("=") for entry in args.target_read)
+        options["read"] = {key.strip(): path.strip() for key, _, path in pairs}
+    if args.target_body is not None:
+        options["body"] = _request_template(args.target_body)
     return target_entries(args.targets, options)
+
+
+def _header(entry: str) -> tuple[str, str]:
+    name, sep, value = entry.partition(":")
+    if not sep or not name.strip() or not value.strip():
+        raise ConfigError(
+            f"--target-header {name}: expected NAME: VALUE", hint="'Authorization: Bearer $APP_TOKEN'"
+        )
+    return name.strip(), value.strip()
+
+
+def _request_template(text: str) -> str:
+    """A request template as JSON text: as it was given, or the content of the file that was named."""
+    if text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"--target-body {text}: neither JSON nor a file that can be read ({describe(error)})"
+        ) from None
 
 
 def table_group(title: str = TABLE.title, *more: Flag, **about: str) -> Group:

@@ -272,8 +272,11 @@ ADMISSION_KEYS = frozenset(
     {"api_key_command", "api_key_lifetime_s", "credentials", "aws_profile", "key_header"}
 )
 """Keys of a model's entry that say who asks, not what; ``api_key_env`` is part of rows' ids as it always was."""
-TARGET_PLACE_KEYS = frozenset({"target_folder", "concurrency", "deterministic"})
-"""Keys of a target's entry that say where it lies and how it is asked, and change no answer."""
+TARGET_PLACE_KEYS = frozenset(
+    {"target_folder", "concurrency", "deterministic", "in_folder", "leave_out", "copies_in"}
+)
+"""Keys of a target's entry that say where it lies and how it is asked, and change no answer; what the folder holds that
+each call gets a copy of is part of its ``identity``."""
 
 
 class ModelSpec(Definition):

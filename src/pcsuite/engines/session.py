@@ -445,14 +445,14 @@ class ModelClient:
         with_estimated_usage(request.prompt, request.prompt_tokens, generation)
         budget.settle(reservation, generation)
         self._dearest_usd = max(self._dearest_usd, generation.get("cost_usd", 0.0))
-        if budget.max_cost_usd is not None and self.price is None and "cost_usd" not in generation:
-            if generation["finish_reason"] != "out_of_time":
-                raise EngineError(
-                    f"limits.max_cost_usd is ${budget.max_cost_usd:g}, but an answer of '{self.model_id}' does not say"
-                    " what it cost (cost_usd)",
-                    hint="have it say so, set price_in and price_out, or limit tokens instead",
-                    refuses_all=True,
-                )
+        unpriced = budget.max_cost_usd is not None and self.price is None and "cost_usd" not in generation
+        if unpriced and generation["finish_reason"] != "out_of_time":
+            raise EngineError(
+                f"limits.max_cost_usd is ${budget.max_cost_usd:g}, but an answer of '{self.model_id}' does not say what"
+                " it cost (cost_usd)",
+                hint="have it say so, set price_in and price_out, or limit tokens instead",
+                refuses_all=True,
+            )
         return generation
 
     async def why_unenforced(self, constraint: Constraint) -> str | None:

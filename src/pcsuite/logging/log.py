@@ -111,9 +111,10 @@ class _ScoredAnswer(msgspec.Struct):
 
 
 class _ScoredCheck(msgspec.Struct, frozen=True):
-    """Whether a check held."""
+    """Whether a check held, and of which block it is."""
 
     passed: bool = False
+    block: str = ""
 
 
 class ScoredRow(RowKey):

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from pcsuite._util.files import replace_atomically
+from pcsuite._util.folder_template import Template, printable, results_inside
 from pcsuite.engines.targets import workspaces
-from pcsuite.engines.targets.workspaces import Template, Workspaces, printable, remove_tree, sweep
+from pcsuite.engines.targets.workspaces import Workspaces, remove_tree, sweep
 from pcsuite.errors import ConfigError, EngineError
 from support.failing_steps import FailingSystem, disk_full
 
@@ -175,7 +176,8 @@ def test_differences_are_bounded(copies):
 
 
 def test_a_copy_goes_whatever_was_made_of_it(project, copies):
-    copy = copies.take().folder
+    workspace = copies.take()
+    copy = workspace.folder
     (copy / "locked").mkdir()
     (copy / "locked" / "inner").mkdir()
     (copy / "locked" / "inner" / "file").write_text("x")
@@ -187,10 +189,10 @@ def test_a_copy_goes_whatever_was_made_of_it(project, copies):
         deep.mkdir()
     (copy / "locked" / "inner").chmod(0)
     (copy / "locked").chmod(0o500)
-    copies.drop(copy)
+    workspace.drop()
     assert not copy.exists()
     assert (project / "AGENTS.md").exists()
-    assert copies.of(copy) is None
+    workspace.drop()  # is no error
 
 
 def test_a_socket_is_refused_by_its_name(project):
@@ -208,11 +210,14 @@ def test_a_socket_is_refused_by_its_name(project):
 
 def test_a_template_in_its_own_results_is_refused_and_results_in_a_template_are_left_out(project, tmp_path):
     with pytest.raises(ConfigError, match="lies in the folder of the results"):
-        Template.read(project, outputs=tmp_path)
+        results_inside(project, tmp_path)
+    assert results_inside(project, project / "outputs") == "outputs"
+    assert results_inside(project, tmp_path / "outputs") is None
     (project / "outputs" / "ablations").mkdir(parents=True)
     (project / "outputs" / "ablations" / "log.jsonl").write_text("{}")
+    assert "outputs/ablations/log.jsonl" in Template.read(project).entries
     assert not any(
-        path.startswith("outputs") for path in Template.read(project, outputs=project / "outputs").entries
+        path.startswith("outputs") for path in Template.read(project, leave_out=["outputs"]).entries
     )
     with pytest.raises(ConfigError, match="no such folder"):
         Template.read(tmp_path / "nowhere")
@@ -230,14 +235,12 @@ def test_the_digest_is_of_the_content(project, tmp_path):
     (other / ".git" / "index").write_bytes(b"looked at")
     assert Template.read(other).digest() == digest
     (other / "AGENTS.md").write_text("# Other\n")
-    assert Template.read(other).digest() != digest
-    assert Template.read(other).digest(without=["AGENTS.md"]) == Template.read(project).digest(
-        without=["AGENTS.md"]
-    )
+    changed = Template.read(other).digest()
+    assert changed != digest
+    (other / "AGENTS.md").write_text("# Rules\n- Be kind.\n")
+    assert Template.read(other).digest() == digest
     (other / "src" / "tool.sh").chmod(0o644)
-    assert Template.read(other).digest(without=["AGENTS.md"]) != Template.read(project).digest(
-        without=["AGENTS.md"]
-    )
+    assert Template.read(other).digest() not in (digest, changed)
 
 
 def test_a_template_that_changes_meanwhile_is_told(project, copies):
@@ -275,7 +278,7 @@ def test_a_disk_that_is_really_full(tmp_path):
         assert isinstance(raised.value.__cause__, OSError)
         assert raised.value.__cause__.errno == errno.ENOSPC
         assert [path.name for path in copies.folder.iterdir()] == [first.folder.name]
-        copies.drop(first.folder)
+        first.drop()
         copies.take()
         copies.close()
         assert list((small / "copies").iterdir()) == []

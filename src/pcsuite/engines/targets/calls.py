@@ -13,7 +13,7 @@ from pcsuite._util.secrets import redact
 from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters.base import Generation, Request, Usage, chat_messages, token_usage
 from pcsuite.errors import EngineError, did_you_mean
-from pcsuite.prompts.verbatim import decode_chat
+from pcsuite.prompts.verbatim import decode_chat, without_files
 
 _LOGGER = logging.getLogger("pcsuite")
 MOST_TEXT = 4_000_000
@@ -48,10 +48,11 @@ class TargetCall:
     def of(cls, request: Request) -> TargetCall:
         """The call of a request; one beside the rows (a judge's, a proposer's) has no item."""
         context = request.context
-        is_chat = decode_chat(request.prompt) is not None
+        prompt = without_files(request.prompt)
+        is_chat = decode_chat(prompt) is not None
         return cls(
-            prompt=None if is_chat else request.prompt,
-            messages=chat_messages(None, request.prompt),
+            prompt=None if is_chat else prompt,
+            messages=chat_messages(None, prompt),
             item={} if context is None else dict(context.given),
             seed=request.seed,
             files={} if context is None else dict(context.files),
@@ -59,7 +60,7 @@ class TargetCall:
         )
 
     def document(self) -> dict[str, Any]:
-        """The call as one JSON object: ``prompt`` or ``messages``, as the prompt is written, ``item``, ``seed``, ``files``."""
+        """The call as one JSON object: ``prompt`` or ``messages``, as the prompt is written, item, seed and files."""
         asked = {"messages": self.messages} if self.prompt is None else {"prompt": self.prompt}
         return {**asked, "item": dict(self.item), "seed": self.seed, "files": dict(self.files)}
 
@@ -194,7 +195,9 @@ class AnswerReader:
         sources = []
         for entry in loaded:
             source = dict(entry) if isinstance(entry, Mapping) else {"source": str(entry)}
-            name = next((source.pop(key) for key in ("source", "path", "file", "name") if key in source), None)
+            name = next(
+                (source.pop(key) for key in ("source", "path", "file", "name") if key in source), None
+            )
             if name is None:
                 raise self._wrong(f"an entry of 'loaded' names no source: {shorten(_as_json(source), 80)}")
             digest = next((source.pop(key) for key in ("sha256", "hash") if source.get(key)), None)

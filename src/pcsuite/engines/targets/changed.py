@@ -6,12 +6,11 @@ import difflib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
-if TYPE_CHECKING:
-    from pcsuite.engines.targets.workspaces import Entry
+from pcsuite._util.folder_template import Entry
 
 MOST_FILES = 200
 """Changed files that are named; of the others there is the number."""
@@ -161,7 +160,7 @@ def _difference(
     ]
     written = "".join(
         line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
-        for line in difflib.unified_diff(*sides, *names)
+        for line in difflib.unified_diff(sides[0], sides[1], names[0], names[1])
     )
     most = min(FILE_CHARACTERS, room)
     return (written, "") if len(written) <= most else (written[:most], "cut")

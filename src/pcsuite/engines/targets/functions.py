@@ -21,7 +21,7 @@ from pcsuite._util.text import describe
 from pcsuite.config.targets import imported_beside
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.engines.targets.calls import AnswerReader, TargetCall, out_of_time
-from pcsuite.errors import ConfigError, EngineError, did_you_mean
+from pcsuite.errors import ConfigError, EngineError
 
 ARGUMENTS = ("prompt", "messages", "item", "seed", "files")
 """What a function may take, by these names."""
@@ -41,7 +41,9 @@ class FunctionTarget:
     Arguments are given by name, as many of :data:`ARGUMENTS` as its signature takes.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], *, seconds: float | None, file: str = "") -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], *, seconds: float | None, file: str = ""
+    ) -> None:
         """``seconds`` is its time limit; a plain function that exceeds it cannot be ended, and is no longer waited for.
 
         Raises ``ConfigError`` where it cannot be called with what a call has.
@@ -150,7 +152,8 @@ def _in_thread(job: Callable[[], Any]) -> asyncio.Future[Any]:
             future.set_exception(error)
 
     def work() -> None:
-        value, error = None, None
+        value: Any = None
+        error: BaseException | None = None
         try:
             value = job()
         except StopIteration as stop:  # no future can hold one
@@ -191,13 +194,15 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[tuple[str, ...]
         if each.name in ARGUMENTS and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
             takes.append(each.name)
         elif each.default is each.empty and each.kind is not each.VAR_POSITIONAL:
-            near = did_you_mean(each.name, ARGUMENTS)
             raise ConfigError(
                 f"{name} takes '{each.name}', which no call has",
-                hint=f"{near}; a call has {', '.join(ARGUMENTS)}, given by name",
+                hint=f"a call gives by name: {', '.join(ARGUMENTS)}",
             )
     if not set(takes) & {"prompt", "messages"}:
-        raise ConfigError(f"{name} takes neither 'prompt' nor 'messages'", hint=f"def {name.rpartition(':')[2]}(prompt, item): …")
+        raise ConfigError(
+            f"{name} takes neither 'prompt' nor 'messages'",
+            hint=f"def {name.rpartition(':')[2]}(prompt, item): …",
+        )
     return tuple(takes), "messages" in takes
 
 
