@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -14,12 +18,13 @@ from typing import TypeVar
 import numpy as np
 
 from pcsuite._util.files import replace_atomically
-from pcsuite._util.hashing import named_rng
+from pcsuite._util.hashing import digest, named_rng
 from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import BlockDifference, model_differences
 from pcsuite.ablation.adherence import Adherence, judge_adherence
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, SharedRows, of_items
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
+from pcsuite.ablation.reach import Reach, check_reach, unknown_line
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.savings import YearlySaving, yearly_savings
 from pcsuite.ablation.study import Study, prepare
@@ -43,6 +48,8 @@ from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.contrasts import ArmScores, cluster_codes, related_items
+from pcsuite.engines.adapters.base import Generation, Request
+from pcsuite.engines.session import open_models
 from pcsuite.errors import (
     MISSING_OUTCOMES,
     BudgetExceededError,
@@ -67,7 +74,10 @@ from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.estimate import Estimate, IntArray, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
 
+_LOGGER = logging.getLogger("pcsuite")
 FINGERPRINT = "ablation.sha256"
+REACH = "reach"
+"""Beginning of the name of the file that says whether the prompt's files reach the system."""
 T = TypeVar("T")
 
 
@@ -138,6 +148,8 @@ class AblationResult:
     """Of a judged task: what is known of its judge, in a sentence."""
     adherence: Sequence[Adherence] = ()
     """Of blocks with a check of their own: how often answers follow them, with the block and without it."""
+    reach: Sequence[Reach] = ()
+    """Of files put into a folder: whether they reached the system."""
     yearly: Sequence[YearlySaving] = ()
     """What leaving blocks out saves in a year, where a number of calls was given and their cost is known."""
     beside: Sequence[AblationResult] = ()
@@ -208,6 +220,7 @@ class _Cell:
         self.measured = ArmMeasures(plan, study.task.id, study.model_id)
         self.arms = {arm.id: arm for arm in study.design.first}
         self.pairs: list[tuple[str, str]] = []
+        self.reach: Sequence[Reach] = ()
 
     @property
     def at_floor(self) -> bool:
@@ -243,6 +256,8 @@ class _AblationRun:
                 RunLog.of(run, overwrite=request.overwrite, scores=rows) as self.log,
                 counting(self.log.paths.log, self.executor.budget, self.suite.profile.limits),
             ):
+                for cell in self.cells:
+                    await self._find_reach(cell)
                 if request.until:
                     await self._until_decided()
                 else:
@@ -262,6 +277,39 @@ class _AblationRun:
             beside=tuple(results[1:]),
             differences=model_differences(self.study.each, arms) if results[1:] else (),
         )
+
+    async def _find_reach(self, cell: _Cell) -> None:
+        """Find out whether the prompt's files reach a system that works in a folder; once for a study that goes on."""
+        study, mode = cell.study, self.study.request.reach
+        if mode == "off" or not study.model.provider_options().get("in_folder"):
+            return
+        note = study.folder / f"{REACH}{'' if len(self.cells) == 1 else f'-{self.cells.index(cell)}'}.json"
+        known = digest([study.fingerprint(), mode])
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            noted = json.loads(note.read_text(encoding="utf-8"))
+            if noted["of"] == known:
+                cell.reach = [Reach(**entry) for entry in noted["files"]]
+        if not cell.reach:
+            planned = next(
+                c for c in self.plan.cells if c.model_id == study.model_id and c.task.id == study.task.id
+            )
+            context = planned.context(study.items[0], "none")
+            async with open_models(
+                self.suite, [study.model_id], use_cache=False, budget=self.executor.budget
+            ) as session:
+
+                async def ask(prompt: str) -> Generation:
+                    request = Request(prompt, planned.decoding, context=context)
+                    answer = await session.clients[study.model_id].ask(request)
+                    if "workspace" in answer:
+                        await asyncio.to_thread(answer["workspace"].drop)
+                    return answer
+
+                cell.reach = await check_reach(study.prompt, mode, study.model_id, ask)
+            words = {"of": known, "files": [found.record() for found in cell.reach]}
+            replace_atomically(note, json.dumps(words, ensure_ascii=False) + "\n")
+        if line := unknown_line(cell.reach):
+            _LOGGER.warning("%s", line)
 
     async def _until_decided(self) -> None:
         """Ask batches of items until every block is decided, then the controls on the items that were asked.
@@ -509,7 +557,7 @@ class _AblationRun:
         if dropped:
             arm = arm_of([name for name in free if name not in dropped], free).id
             saved_tokens, saved_usd = (
-                scale * float(np.nanmean(table[name][FULL] - table[name][arm]))
+                scale * _mean(table[name][FULL] - table[name][arm])
                 for name, scale in (("prompt_tokens", 1000), ("cost_usd", 1))
             )
         items = self.plan.tasks[study.task.id].items
@@ -570,6 +618,7 @@ class _AblationRun:
                 comparisons=len(request.block_checks) * len(self.cells),
                 tested=not request.until,
             ),
+            reach=cell.reach,
             yearly=yearly_savings(
                 request.calls_per_day,
                 verdicts,

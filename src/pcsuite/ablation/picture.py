@@ -16,6 +16,7 @@ from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
 from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
+from pcsuite.ablation.reach import unknown_line
 from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
@@ -311,8 +312,9 @@ def trim_sentence(result: AblationResult) -> str:
     if not trim.dropped:
         return f"{_not_confirmed(trim, result)}{single} The prompt stays as it is."
     step = next(step for step in trim.steps if step.confirmed)
-    saved = f"{result.saved_tokens:,.0f} prompt tokens"
-    if result.saved_usd:
+    saved = "an unknown number of" if math.isnan(result.saved_tokens) else f"{result.saved_tokens:,.0f}"
+    saved += " prompt tokens"
+    if result.saved_usd and math.isfinite(result.saved_usd):
         saved += f" and ${result.saved_usd:,.4f}"
     change = interval_words(step.simultaneous or step.difference, 3)
     return (
@@ -415,6 +417,7 @@ def notices(result: AblationResult) -> list[str]:
         lines.append(
             "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
         )
+    lines += [line] if (line := unknown_line(result.reach)) else []
     lines += result.alarms
     lines += [f"{result.study.task.related}."] if result.study.task.related else []
     lines += _outcome_lines(result)
@@ -841,7 +844,10 @@ def document(result: AblationResult) -> dict[str, Any]:
                 }
                 for step in result.trim.steps
             ],
-            "saved": {"tokens_per_1000": result.saved_tokens, "usd_per_1000": result.saved_usd},
+            "saved": {
+                "tokens_per_1000": _json(result.saved_tokens),
+                "usd_per_1000": _json(result.saved_usd),
+            },
         },
         "arms": [
             {
@@ -856,6 +862,7 @@ def document(result: AblationResult) -> dict[str, Any]:
             | {name: _json(value) for name, value in arm.measures.items()}
             for arm in result.arms
         ],
+        "reach": [found.record() for found in result.reach],
         "adherence": [entry.record() for entry in result.adherence],
         "yearly": [saving.record() for saving in result.yearly],
         "calls_per_day": study.request.calls_per_day,

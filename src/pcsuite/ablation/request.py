@@ -59,6 +59,9 @@ class AblationRequest(init_task.TableRequest):
     """Megabytes that each process of a check may take."""
     check_network: bool = False
     """Whether checks may reach the network, where the system lets us keep them from that."""
+    reach: Literal["auto", "answer", "loaded", "off"] = "auto"
+    """How it is found out, before arms are paid for, whether files put into a folder reach the system that works there:
+    by marks in its answer, by its own list of loaded sources, by either (``auto``), or not at all."""
     base_url: str | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the model's entry that are replaced: ``price_in``, ``api_key_env``, …"""

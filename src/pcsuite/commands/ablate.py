@@ -39,6 +39,9 @@ CHECKS = Group("what is looked at in the folder that a call worked in (--in)", [
          default=300.0, metavar="S"),
     flag("--check-memory-mb", "memory that each process of a check may take (default: 4096)", type=int, default=4096,
          metavar="MB"),
+    flag("--reach", "whether the files reach the system is found out first, by marked lines: in its answer, in its list"
+         " of loaded sources, either (auto, default) or not at all", choices=("auto", "answer", "loaded", "off"),
+         default="auto"),
     switch("--check-network", "let checks reach the network, from which they are kept where the system can"),
 ], "Limits keep a check from running away. This is no sandbox: agents and checks can do what you can.")  # fmt: skip
 MODEL = Group("the model", [

@@ -85,11 +85,6 @@ class FilesSource(PromptSource):
         """Files of an agent are no templates."""
         return True
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Where each file lies."""
-        return tuple(member.path for member in self.members)
-
     def files(self, kept: Kept) -> dict[str, bytes | None]:
         """Every file by path with only what is kept of its text, ``None`` for one of which nothing is left."""
         written: dict[str, bytes | None] = {}
@@ -330,6 +325,14 @@ def sham_file(text: str, suffix: str) -> str:
     return "".join(lines) + sham_text(text[len(front) :])
 
 
-def paths_of(prompt: SplitPrompt) -> tuple[str, ...]:
-    """Where the files of a prompt lie; nothing for a prompt that is one file of its own."""
-    return prompt.source.paths if isinstance(prompt.source, FilesSource) else ()
+def markable_files(prompt: SplitPrompt) -> dict[str, int]:
+    """Files of a prompt to which a line of words can be added, each with its number: rules, and a skill's own file."""
+    if not isinstance(prompt.source, FilesSource):
+        return {}
+    return {
+        member.path: number
+        for number, member in enumerate(prompt.source.members)
+        if Path(member.path).suffix.lower() in _PROSE
+        and not member.binary
+        and (not member.group or Path(member.path).name.lower() == _SKILL_FILE.lower())
+    }
