@@ -39,6 +39,7 @@ from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import at_address, changed_entry
 from pcsuite.config.prices import price_of
 from pcsuite.config.profile import ReproSection, check_run_name
+from pcsuite.config.targets import target_overrides
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.data.clusters import cluster_sentence, clustered, count_clusters
 from pcsuite.data.items import Item, datasets_dir, dump_line, sample_items, task_items
@@ -383,8 +384,7 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cache_dir = str(prompts_cache_dir())
     base = load_suite(
         request.config or "quickstart",
-        ({"run.cache_dir": cache_dir} if cache_dir else {})
-        | ({"targets": request.targets} if request.targets else {}),
+        ({"run.cache_dir": cache_dir} if cache_dir else {}) | target_overrides(request.targets),
         check_selection=False,
     )
     if request.regime not in base.regimes:

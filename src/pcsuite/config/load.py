@@ -369,7 +369,10 @@ def load_suite(
         profile=profile,
         tasks=parsed["tasks_ref"].tasks,
         models=NamedModels(
-            {**with_operator_effects(parsed["models_ref"].models, operators), **profile_targets(profile.targets)},
+            {
+                **with_operator_effects(parsed["models_ref"].models, operators),
+                **profile_targets(profile.targets),
+            },
             profile.model_options,
             partial(_stand_in, operators),
             folders=(sources["models_ref"].path.resolve().parent, source.path.resolve().parent),
