@@ -3,18 +3,19 @@
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 
 import pytest
+from aiohttp import web
 
 import pcsuite as pcs
 from pcsuite.cli import main
 from pcsuite.errors import ConfigError
 from pcsuite.logging.log import iter_newest_rows, iter_rows
 from support.targets import AGENT, program, write_study
+from support.threaded_server import ThreadedServer
 
 PYTHON = sys.executable
 
@@ -30,7 +31,6 @@ def study(tmp_path, monkeypatch):
 
 
 FAST = ["--answer", "queue", "--no-controls", "--design", "leave-one-out", "--no-trim", "--quiet"]
-WORKER = AGENT.replace("call = json.load(sys.stdin)\n", "for line in sys.stdin:\n  call = json.loads(line)\n")
 
 
 def as_worker(source):
@@ -62,7 +62,6 @@ def rows_of(folder, name="study"):
 def test_a_command_is_ablated_with_instructions_that_show_no_item(study, capsys):
     assert ablate(f"{PYTHON} agent.py") == 0
     output = capsys.readouterr().out
-    assert "the target gets: text" in output
     assert "rules" in output
     assert "helps" in output
     rows = rows_of(study)
@@ -119,7 +118,6 @@ def test_a_worker_and_a_function_give_the_same_scores_as_one_process_a_call(stud
 def test_a_target_that_is_edited_makes_other_rows_and_one_that_is_moved_does_not(study, capsys):
     program(study, "app.py", "from words import word\ndef answer(prompt, item): return word\n")
     program(study, "words.py", "word = 'billing'")
-    words = ["--target", "app.py:answer", "--name", "run", "--quiet"]
 
     def ids():
         suite = pcs.prompt("AGENTS.md", "tickets.csv", answer="queue", target="app.py:answer", name="p")
@@ -135,7 +133,6 @@ def test_a_target_that_is_edited_makes_other_rows_and_one_that_is_moved_does_not
     assert ids() == before
     program(elsewhere, "words.py", "word = 'delivery'")  # not the named file: one that it imports
     assert not ids() & before
-    assert words
 
 
 def test_answers_of_a_target_are_not_reused_unless_it_is_deterministic(study):
@@ -167,7 +164,7 @@ def test_out_of_time_scores_0_whatever_the_scorer_says_and_is_an_outcome(study, 
     program(
         study,
         "slow.py",
-        "import json, sys, time; time.sleep(60 if json.load(sys.stdin)['item']['id'].endswith('3') else 0)",
+        "import json, sys, time; time.sleep(60 if json.load(sys.stdin)['item']['id'].endswith('3') else 0); print('x')",
     )
     program(study, "check.py", "def score(answer, item): return 1.0")
     assert main(
@@ -265,8 +262,7 @@ def test_a_function_in_memory_is_a_target_and_several_are_compared(study):
         name="both", quiet=True, controls=False, trim=False, design="leave-one-out",
     )  # fmt: skip
     verdicts = {
-        name: {e["block"]: e["verdict"] for e in one.effects().to_dicts()}
-        for name, one in result.each.items()
+        name: {e["block"]: e["verdict"] for e in one.effects().records()} for name, one in result.each.items()
     }
     assert verdicts["target/careful"]["rules"] == "helps"
     assert verdicts["target/careless"]["rules"] != "helps"
@@ -276,8 +272,8 @@ def test_a_profile_names_targets_and_runs_them(study):
     program(study, "app.py", "async def answer(messages, item): return 'B' if 'input' in item else 'A'\n")
     run = pcs.run("quickstart", target="app.py:answer", limit=3, conditions=["C0", "C3"], quiet=True, name="t",
                   tasks=["csqa_json"], regimes=["D0"], output_dir=str(study / "out"))  # fmt: skip
-    assert {row["model_id"] for row in run.rows().to_dicts()} == {"target/app-answer"}
-    assert {row["text"] for row in run.rows().to_dicts()} == {"B"}
+    assert {row["model_id"] for row in run.rows().records()} == {"target/app-answer"}
+    assert {row["text"] for row in run.rows().records()} == {"B"}
     profile = study / "mine.yaml"
     profile.write_text(
         "version: '1.0'\nrun: {name: mine, output_dir: out}\ntargets: {my-agent: {target: 'app.py:answer', concurrency: 2}}\n"
@@ -346,13 +342,43 @@ def test_each_mistake_on_the_command_line_is_one_clear_line(study, capsys, words
     assert not (study / "outputs").exists()
 
 
-def test_no_secret_of_a_header_reaches_any_file(study, monkeypatch):
-    from tests_target_server import Echo  # noqa: F401
-
-
 def test_unknown_words_in_python_are_said(study):
     with pytest.raises(ConfigError, match="'worker' goes with a target"):
         pcs.ablate("AGENTS.md", "tickets.csv", worker=True)
     with pytest.raises(ConfigError, match="did you mean 'target'"):
         pcs.ablate("AGENTS.md", "tickets.csv", targe="x")
-    assert sqlite3
+
+
+class Echo(ThreadedServer):
+    """Answers with the header that it was let in by."""
+
+    def app(self):
+        app = web.Application()
+        app.router.add_post("/ask", self.answer)
+        return app
+
+    async def answer(self, request):
+        return web.json_response({"reply": f"sent {request.headers['Authorization']}", "usage": {"all": 5}})
+
+
+def test_an_address_is_ablated_and_no_secret_of_a_header_reaches_any_file(study, monkeypatch, capsys):
+    monkeypatch.setenv("APP_TOKEN", "tok-4f9a8b7c6d5e-secret")
+    with Echo() as server:
+        status = ablate(
+            f"{server.origin}/ask",
+            *("--target-header", "Authorization: Bearer $APP_TOKEN", "--target-answer", "reply"),
+            *(
+                "--target-read",
+                "tokens=usage.all",
+                "--target-body",
+                '{"p": "{{ prompt }}", "q": "{{ item.text }}"}',
+            ),
+        )
+    assert status == 0
+    rows = rows_of(study)
+    assert {row.generation.text for row in rows} == {"sent Bearer ***"}
+    assert {row.generation.usage.total_tokens for row in rows} == {5}
+    held = [path for path in study.rglob("*") if path.is_file() and b"tok-4f9a8b7c6d5e" in path.read_bytes()]
+    assert held == []
+    said = capsys.readouterr()
+    assert "tok-4f9a8b7c6d5e" not in said.out + said.err

@@ -24,7 +24,7 @@ def take_targets(settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """
     target = settings.pop("target", None)
     options = {key: settings.pop(name) for name, key in TARGET_WORDS.items() if name in settings}
-    options = {key: value for key, value in options.items() if value not in (None, False)}
+    options = {key: value for key, value in options.items() if value is not None and value is not False}
     for name, value in options.items():
         if isinstance(value, (tuple, Path)):  # as a profile's file can say it
             options[name] = str(value) if isinstance(value, Path) else list(map(str, value))

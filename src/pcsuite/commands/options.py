@@ -319,7 +319,7 @@ def targets_from(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     options = {}
     for name, key in TARGET_WORDS.items():
         value = getattr(args, name)
-        if value not in (None, False, []):
+        if value is not None and value is not False and value != []:
             options[key] = value
             if not args.targets:
                 flag_name = next(entry.names[0] for entry in TARGET.flags if entry.dest == name)

@@ -104,7 +104,7 @@ class TargetSpec:
             parts = urlsplit(self.text)
             name = f"{parts.netloc.rpartition('@')[2]}{parts.path}"
         elif self.kind == "command":
-            scripts = [word for word in self.words if Path(word).suffix or "/" in word]
+            scripts = [word for word in self.words[1:] if Path(word).suffix and not word.startswith("-")]
             name = Path((scripts or self.words)[0]).stem
         else:
             name = f"{Path(self.file).stem}-{self.function}" if self.file else self.function
