@@ -88,6 +88,11 @@ class Study:
         return self.request.model
 
     @property
+    def asks_target(self) -> bool:
+        """Whether a system of the user's answers, which gets the item beside the prompt."""
+        return adapter_of(self.model.provider).takes_items
+
+    @property
     def free(self) -> tuple[str, ...]:
         """Blocks that are ablated, in the order of the prompt."""
         return tuple(block.name for block in self.prompt.free)

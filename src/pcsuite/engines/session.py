@@ -334,7 +334,9 @@ class ModelClient:
 
     def _cache_key(self, request: Request) -> str:
         identity = self.identity
-        if self.adapter.takes_items and request.context is not None:  # the prompt may be the same for every item
+        if (
+            self.adapter.takes_items and request.context is not None
+        ):  # the prompt may be the same for every item
             given = [dict(request.context.given), dict(request.context.files)]
             identity = identity | {"given": digest(given)}
         if request.constraint is not None:
