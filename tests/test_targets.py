@@ -137,7 +137,10 @@ def test_a_target_that_is_edited_makes_other_rows_and_one_that_is_moved_does_not
 
 def test_answers_of_a_target_are_not_reused_unless_it_is_deterministic(study):
     program(study, "counted.py", "import sys; open('calls', 'a').write('x'); print('billing')")
-    calls = lambda: len((study / "calls").read_text())
+
+    def calls():
+        return len((study / "calls").read_text())
+
     for expected, name, more in (
         (96, "one", []),
         (192, "two", []),

@@ -520,8 +520,8 @@ class _AblationRun:
         if dropped:
             arm = arm_of([name for name in free if name not in dropped], free).id
             saved_tokens, saved_usd = (
-                scale * float(np.nanmean(table[name][FULL] - table[name][arm]))
-                for name, scale in (("prompt_tokens", 1000), ("cost_usd", 1))
+                scale * np.nan_to_num(_mean(table[name][FULL] - table[name][arm]))
+                for name, scale in ((study.token_measure, 1000), ("cost_usd", 1))
             )
         items = self.plan.tasks[study.task.id].items
         names = [item.item_id for item in items]

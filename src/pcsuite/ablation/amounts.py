@@ -3,7 +3,8 @@
 The prompt without a block is held against the full one, item by item. That it takes *less* or *more* is said where the
 test rejects at 5 % after Holm's correction over all blocks and amounts, and the limits of the relative change, which
 hold for all of them at once, leave out 0. An amount has no largest value: a rare large case to the other side can fool
-any such claim, which is said with :data:`~pcsuite.contrasts.CLAUSE`, and nothing bounds what calls took that do not say.
+any such claim, which is said with :data:`~pcsuite.contrasts.CLAUSE`, and nothing bounds what calls took that do not
+say it.
 """
 
 from __future__ import annotations

@@ -161,7 +161,9 @@ def amount_lines(result: AblationResult) -> list[str]:
             clause = next((f", {change.clause}" for change in claims if change.clause), "")
             said = ", ".join(map(amount_words, claims))
             lines.append(f"{entry.block}: {verdict_words(result, entry)}; without it {said}{clause}.")
-        lines += [f"{entry.block}: {one.words} seen, not claimed: {one.note}." for one in of_block if one.note]
+        lines += [
+            f"{entry.block}: {one.words} seen, not claimed: {one.note}." for one in of_block if one.note
+        ]
     return lines
 
 
@@ -340,7 +342,7 @@ def trim_sentence(result: AblationResult) -> str:
     if not trim.dropped:
         return f"{_not_confirmed(trim, result)}{single} The prompt stays as it is."
     step = next(step for step in trim.steps if step.confirmed)
-    saved = f"{result.saved_tokens:,.0f} prompt tokens"
+    saved = f"{result.saved_tokens:,.0f} {MEASURES[result.study.token_measure]}"
     if result.saved_usd:
         saved += f" and ${result.saved_usd:,.4f}"
     change = interval_words(step.simultaneous or step.difference, 3)

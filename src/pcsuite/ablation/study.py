@@ -93,6 +93,11 @@ class Study:
         return adapter_of(self.model.provider).takes_items
 
     @property
+    def token_measure(self) -> str:
+        """The measure that a shorter prompt saves: a model's prompt tokens; all that a target says it took."""
+        return "total_tokens" if self.asks_target else "prompt_tokens"
+
+    @property
     def free(self) -> tuple[str, ...]:
         """Blocks that are ablated, in the order of the prompt."""
         return tuple(block.name for block in self.prompt.free)

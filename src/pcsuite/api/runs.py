@@ -66,7 +66,8 @@ def load(profile: Profile, **overrides: Any) -> Suite:
 
     ``overrides`` are the flags of ``pcsuite run`` (``name``, ``tasks``, ``models``, ``conditions``, ``regimes``,
     ``limit``, ``until``, …), a list being a list or one name, or any key of the profile with two underscores for its
-    dots (``limits__max_cost_usd=5``); ``target`` asks a system of your own, as :func:`pcsuite.ablate` takes it. Raises ``ConfigError`` for what is wrong with the profile or unknown.
+    dots (``limits__max_cost_usd=5``); ``target`` asks a system of your own, as ``ablate`` takes it. Raises
+    ``ConfigError`` for what is wrong with the profile or unknown.
 
         load("quickstart", models="smollm2-135m", limits__max_cost_usd=5).profile.limits
     """
