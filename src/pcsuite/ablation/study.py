@@ -40,6 +40,7 @@ from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import at_address, changed_entry
 from pcsuite.config.prices import price_of
 from pcsuite.config.profile import ReproSection, check_run_name
+from pcsuite.config.targets import target_overrides
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.data.clusters import cluster_sentence, clustered, count_clusters
 from pcsuite.data.items import Item, datasets_dir, dump_line, sample_items, task_items
@@ -90,6 +91,16 @@ class Study:
     def model_id(self) -> str:
         """The model's name, as it was given."""
         return self.request.model
+
+    @property
+    def asks_target(self) -> bool:
+        """Whether a system of the user's answers, which gets the item beside the prompt."""
+        return adapter_of(self.model.provider).takes_items
+
+    @property
+    def token_measure(self) -> str:
+        """The measure that a shorter prompt saves: a model's prompt tokens; all that a target says it took."""
+        return "total_tokens" if self.asks_target else "prompt_tokens"
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -387,8 +398,7 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cache_dir = str(prompts_cache_dir())
     base = load_suite(
         request.config or "quickstart",
-        ({"run.cache_dir": cache_dir} if cache_dir else {})
-        | ({"targets": request.targets} if request.targets else {}),
+        ({"run.cache_dir": cache_dir} if cache_dir else {}) | target_overrides(request.targets),
         check_selection=False,
     )
     if request.regime not in base.regimes:

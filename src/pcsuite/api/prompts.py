@@ -25,8 +25,10 @@ from pcsuite.ablation.picture import blocks_table, headline, print_split, trim_s
 from pcsuite.ablation.study import Study, prompt_profile
 from pcsuite.analysis.frame import Frame
 from pcsuite.api.runs import Run
+from pcsuite.api.targets import take_targets
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import check_run_name
+from pcsuite.config.targets import TARGET_WORDS
 from pcsuite.data.items import dump_line
 from pcsuite.errors import ConfigError, DataError, PcsuiteError, did_you_mean
 from pcsuite.runners.executors import ExecutorChoice
@@ -34,6 +36,8 @@ from pcsuite.runners.run_suite import LOCAL
 
 Rows = str | Path | Iterable[Mapping[str, Any]]
 """A table: its file, the id of a task, rows in memory, or a data frame."""
+Prompts = str | Path | Sequence[str | Path]
+"""A prompt's file or text, or several files."""
 Tables = Rows | Sequence[str | Path]
 """One table, or several by their files or ids."""
 
@@ -138,7 +142,7 @@ class Ablation:
 
 
 def ablate(
-    prompt: str | Path,
+    prompt: Prompts,
     data: Tables,
     *,
     scorer: str | Path | Callable[..., Any] | None = None,
@@ -149,9 +153,12 @@ def ablate(
 ) -> Ablation:
     """What is each part of a prompt worth, and what can be dropped? Works inside a running event loop too.
 
-    ``prompt`` is a file (``app.py:NAME`` for a text of a program) or the text itself, ``data`` a table's file, the id
+    ``prompt`` is a file (``app.py:NAME`` for a text of a program) or the text itself, or a list of files, ``data`` a table's file, the id
     of a task, rows in memory, a data frame, or a list of files and ids; ``models`` several models that are asked the
-    same; ``scorer`` a function of answer and item, ``my_scorer.py:score``, or the name of a registered evaluator.
+    same; ``target`` a system of your own in a model's place (``"app.py:answer"``, ``"python agent.py"``, an address, or
+    a function, plain or async; several in a list or a mapping of names), with ``worker``, ``concurrency``,
+    ``target_timeout``, … as the flags are called; ``scorer`` a function of answer and item, ``my_scorer.py:score``, or
+    the name of a registered evaluator.
     ``settings`` are those of :class:`~pcsuite.ablation.AblationRequest`, by the names of the command's flags
     (``model``, ``answer``, ``margin``, ``design``, ``limit``, ``budget_usd``, ``name``, …). The same call goes on where
     an earlier one ended. Raises ``ConfigError``, ``DataError`` or ``PromptError`` of one line for what cannot be used.
@@ -174,7 +181,7 @@ def _show_split(study: Study) -> None:
 
 
 def prompt(
-    prompt: str | Path,
+    prompt: Prompts,
     data: Rows,
     *,
     scorer: str | Path | Callable[..., Any] | None = None,
@@ -215,7 +222,7 @@ def told_as_given(request: AblationRequest, **names: str) -> Iterator[None]:
 
 
 def request_of(
-    prompt: str | Path,
+    prompt: Prompts,
     data: Tables,
     scorer: str | Path | Callable[..., Any] | None,
     settings: Mapping[str, Any],
@@ -232,10 +239,16 @@ def request_of(
         "more_data",
     )  # arguments of the call, and what the prompt itself says
     names = [entry.name for entry in fields(AblationRequest) if entry.name not in arguments]
-    for name in settings:
-        if name not in (*names, "effect"):
-            raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, names))
     options = dict(settings)
+    targets = take_targets(options)
+    for name in options:
+        if name not in (*names, "effect"):
+            known = [*names, "target", *TARGET_WORDS]
+            raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, known))
+    if targets:
+        models = options.pop("models", None) or [options[name] for name in ("model",) if options.get(name)]
+        asked = [*targets, *([models] if isinstance(models, str) else models)]
+        options |= {"targets": targets, "model": asked[0]} | ({"models": asked} if len(asked) > 1 else {})
     tables = _several_tables(data)
     if "effect" in options:  # the flag's spelling
         options["effects"] = options.pop("effect")
@@ -243,7 +256,13 @@ def request_of(
         options[name] = (options[name],) if isinstance(options[name], str) else tuple(options[name])
     output_dir = Path(options.get("output_dir", "outputs"))
     options["output_dir"] = str(output_dir)
-    is_text = isinstance(prompt, str) and ("\n" in prompt or "{{" in prompt or not Path(prompt).suffix)
+    if isinstance(prompt, (list, tuple)):
+        prompt, *more = prompt
+        options["more_prompts"] = tuple(map(Path, more))
+    assert isinstance(prompt, (str, Path)), "a prompt is a text or a file"
+    is_text = isinstance(prompt, str) and (
+        "\n" in prompt or "{{" in prompt or not (Path(prompt).suffix or Path(prompt).exists())
+    )
     path = Path("prompt.md") if is_text else Path(prompt)
     request = AblationRequest(path, "", **options)
     try:

@@ -23,7 +23,7 @@ from pcsuite._util.code import saying_code, without_code
 from pcsuite._util.text import describe
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.spellings import PROFILE_WORDS
-from pcsuite.config.targets import target_entries
+from pcsuite.config.targets import TARGET_WORDS, target_entries, target_overrides
 from pcsuite.config.yaml_source import load_yaml
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
@@ -286,21 +286,6 @@ def reading_from(args: argparse.Namespace) -> dict[str, Any]:
     return {word: value for word, value in words.items() if value}
 
 
-TARGET_KEYS = {
-    "worker": "worker",
-    "concurrency": "concurrency",
-    "target_timeout": "timeout_s",
-    "target_version": "version",
-    "target_files": "files",
-    "target_shell": "shell",
-    "deterministic": "deterministic",
-    "in_folder": "in_folder",
-    "target_headers": "headers",
-    "target_body": "body",
-    "target_answer": "answer",
-    "target_read": "read",
-}
-"""Keys of a target's entry, by the flag's name, which is also that of the argument in Python."""
 TARGET = Group("a system of your own in a model's place", [
     flag("--target", "what answers: a Python function (app.py:answer), a command ('python agent.py'), or an address;"
          " given again, several that are asked the same. NAME=SPEC calls it target/NAME", dest="targets",
@@ -334,9 +319,9 @@ def targets_from(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     Raises ``ConfigError`` for one that names nothing, and for a flag of targets without one.
     """
     options = {}
-    for name, key in TARGET_KEYS.items():
+    for name, key in TARGET_WORDS.items():
         value = getattr(args, name)
-        if value not in (None, False, []):
+        if value is not None and value is not False and value != []:
             options[key] = value
             if not args.targets:
                 flag_name = next(entry.names[0] for entry in TARGET.flags if entry.dest == name)
@@ -410,6 +395,11 @@ def suite_from(
     ):
         for key, value in key_values(words, name, example).items():
             overrides[prefix + key], shown[prefix + key] = value, f"{name} {key}"
+    targets = targets_from(args) if getattr(args, "targets", None) is not None else {}
+    if targets:
+        overrides |= target_overrides(targets)
+        overrides["selection.models"] = [*targets, *(args.models or ())]
+        shown |= dict.fromkeys(overrides.keys() - shown.keys(), "--target") | {"selection.models": "--target"}
     if not str(args.config).strip():
         raise ConfigError(
             "--config: it is empty", hint="a profile file, or the name of a bundled one: quickstart"

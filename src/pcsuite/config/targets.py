@@ -25,6 +25,21 @@ from pcsuite.config.definitions import ModelSpec
 from pcsuite.errors import ConfigError
 
 PROVIDER = "target"
+TARGET_WORDS: Mapping[str, str] = {
+    "worker": "worker",
+    "concurrency": "concurrency",
+    "target_timeout": "timeout_s",
+    "target_version": "version",
+    "target_files": "files",
+    "target_shell": "shell",
+    "deterministic": "deterministic",
+    "in_folder": "in_folder",
+    "target_headers": "headers",
+    "target_body": "body",
+    "target_answer": "answer",
+    "target_read": "read",
+}
+"""Keys of a target's entry by what the command line and Python call them."""
 IN_MEMORY = "memory:"
 """What the name of a function begins with that a Python program gave, and no file has."""
 TargetKind = Literal["function", "command", "http", "memory"]
@@ -93,7 +108,7 @@ class TargetSpec:
             parts = urlsplit(self.text)
             name = f"{parts.netloc.rpartition('@')[2]}{parts.path}"
         elif self.kind == "command":
-            scripts = [word for word in self.words if Path(word).suffix or "/" in word]
+            scripts = [word for word in self.words[1:] if Path(word).suffix and not word.startswith("-")]
             name = Path((scripts or self.words)[0]).stem
         else:
             name = f"{Path(self.file).stem}-{self.function}" if self.file else self.function
@@ -133,6 +148,11 @@ def target_entries(
             raise ConfigError(f"--target: two are called '{name}'", hint="give them names: --target old=SPEC")
         entries[name] = entry
     return entries
+
+
+def target_overrides(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Overrides that add targets to a profile, beside those it has."""
+    return {f"targets.{name}": dict(entry) for name, entry in entries.items()}
 
 
 def profile_targets(targets: Mapping[str, str | Mapping[str, Any]]) -> dict[str, ModelSpec]:

@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pcsuite._util.hashing import digest
 from pcsuite._util.loops import fewer_collections
 from pcsuite._util.text import describe
 from pcsuite.config.definitions import ModelSpec
@@ -326,8 +327,18 @@ class ModelClient:
         if self.session.refusals is not None:
             self.session.refusals.add(self.model_id, field)
 
+    def _keeps_answer(self, request: Request) -> bool:
+        """Whether an answer may be stored and used again; not where what the call did to a folder is wanted too."""
+        in_folder = request.context is not None and bool(request.context.folder)
+        return self.adapter.cacheable and not in_folder
+
     def _cache_key(self, request: Request) -> str:
         identity = self.identity
+        if (
+            self.adapter.takes_items and request.context is not None
+        ):  # the prompt may be the same for every item
+            given = [dict(request.context.given), dict(request.context.files)]
+            identity = identity | {"given": digest(given)}
         if request.constraint is not None:
             # Under a constraint the libraries that steer the model determine the answer too.
             backend = backend_for(self.adapter, request.constraint)
@@ -347,7 +358,7 @@ class ModelClient:
         if collected is not None:
             collected["attempts"] = 1
             return collected
-        if session.cache is not None and self.adapter.cacheable:
+        if session.cache is not None and self._keeps_answer(request):
             key = self._cache_key(request)
             stored = await session.use_cache(lambda cache: cache.aget(key))
             if stored is not None:

@@ -38,7 +38,8 @@ class Chat(ThreadedServer):
 def asked(server, request=None, **options):
     with server:
         return ask(
-            adapter_for(".", f"{server.origin}/chat", **options), request or request_for(item={"text": "Late"})
+            adapter_for(".", f"{server.origin}/chat", **options),
+            request or request_for(item={"text": "Late"}),
         )[0]
 
 

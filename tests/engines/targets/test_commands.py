@@ -132,7 +132,7 @@ def test_its_own_time_limit_is_an_outcome_and_takes_its_children_along(tmp_path)
     started = time.monotonic()
     answer = one(
         tmp_path,
-        f"""
+        """
         import pathlib, subprocess, sys, time
         child = subprocess.Popen(["sleep", "600"])
         pathlib.Path("child").write_text(str(child.pid))
