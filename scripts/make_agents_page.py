@@ -50,9 +50,9 @@ def section(result: dict) -> str:
     ]
     told += [
         "",
-        "This is one model of half a billion parameters, on tasks that were chosen so that it can solve some of them, and"
-        f" one draw of luck in each call: with {full['items']} tasks only large effects show. It says how such a result is"
-        " read, and nothing about larger models. `undecided` is no sign that a line does nothing.",
+        "This is one model of half a billion parameters, on tasks chosen so that it can solve some of them, and one"
+        f" draw of luck in each call: with {full['items']} tasks only large effects show. It says how such a"
+        " result is read, and nothing about larger models. `undecided` is no sign that a line does nothing.",
     ]
     return "\n".join(told) + "\n"
 

@@ -1,7 +1,7 @@
 """The scorer of the tutorial's agent: is the function there that the task asks for, and is it right?"""
 
 
-def score(answer, item):  # noqa: ANN001, ANN201
+def score(answer, item):
     """1 where all of the task's tests are true of the function, wherever in the folder it was written."""
     for path in sorted(answer.folder.glob("*.py")):
         names = {}
