@@ -111,6 +111,7 @@ def test_each_call_gets_the_arms_file_and_a_check_scores_it(project):
     for shown in (render_ablation(result), markdown(result)):
         assert "the system does so anyway" in shown
         assert "{{ input }}" not in shown.split("Arms")[0] or "place" not in shown.split("Arms")[0]
+    assert result.trimmed == RULES
     # Going on asks nothing anew, the reach neither.
     again = ablate(
         request(check=SNAKE, block_checks={"write_names_in": SNAKE, "end_the_file": NEWLINE}), quiet=True
