@@ -107,7 +107,7 @@ def stand_in(command: str) -> list[str]:
         rules = ("you_are_a", "name_each_file", "give_every_function", "give_parameters_and")
         more = ("use_only_the", "keep_lines_shorter", "write_no_more", "check_your_work")
         kept = [rule for rule in (*rules, *more) if not any(rule in word for word in words)]
-        words += ["--limit", "14", "--no-trim", "--no-controls", *(f"--keep={rule}" for rule in kept)]
+        words += ["--limit", "16", "--no-trim", "--no-controls", *(f"--keep={rule}" for rule in kept)]
     if name == "ablate" and words[1] == "example":
         words += ["--limit", "24"]
     if name == "constraint":
