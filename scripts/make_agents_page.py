@@ -50,8 +50,8 @@ def section(result: dict) -> str:
     ]
     told += [
         "",
-        "This is one model of half a billion parameters, on tasks chosen so that it can solve some of them, and one"
-        f" draw of luck in each call: with {full['items']} tasks only large effects show. It says how such a"
+        "This is one model of half a billion parameters, on tasks chosen so that it can solve some of them, under one"
+        f" seed, the same for all arms: with {full['items']} tasks only large effects show. It says how such a"
         " result is read, and nothing about larger models. `undecided` is no sign that a line does nothing.",
     ]
     return "\n".join(told) + "\n"
@@ -68,6 +68,9 @@ def kept_of(path: Path) -> dict:
     (log,) = (one for one in (path.parent / "runs").glob("*.jsonl") if not one.name.endswith(".spent.jsonl"))
     rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     kept = {key: document[key] for key in KEPT}
+    for entry in kept["adherence"]:
+        del entry["check"]  # where it lay on that machine
+    kept["says"]["trimmed"] = kept["says"]["trimmed"].partition(" It saves ")[0]
     return {
         "model": "Qwen2.5-Coder-0.5B as an agent",
         "date": rows[-1]["timestamp_utc"][:10],

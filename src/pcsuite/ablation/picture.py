@@ -347,7 +347,7 @@ def trim_sentence(result: AblationResult) -> str:
         return f"{_not_confirmed(trim, result)}{single} The prompt stays as it is."
     step = next(step for step in trim.steps if step.confirmed)
     saved = f"{result.saved_tokens:,.0f} {MEASURES[result.study.token_measure]}"
-    if result.saved_usd:
+    if result.saved_usd > 0:  # not where no price is known
         saved += f" and ${result.saved_usd:,.4f}"
     change = interval_words(step.simultaneous or step.difference, 3)
     return (
