@@ -166,7 +166,7 @@ def _tell(tables: RunTables, logs: Sequence[Path], rows: Mapping[str, SampleRow]
     """Add what was done for each answer, where more than one call was; else no log is read."""
     telling = tables.query(
         "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?))"
-        f" AND (provider = {sql_text(TARGET)} OR attempts > 1 OR react_steps > 0 OR tool_calls > 0)",
+        f" AND (provider = {sql_text(TARGET)} OR attempts > 1 OR react_steps > 0 OR tool_calls > 0 OR steps > 0)",
         [list(rows)],
     )
     for log in logs if telling else ():
