@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pcsuite._util.text import counted, signed
 from pcsuite.analysis.load.item_scores import SCORE, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY
-from pcsuite.analysis.pairings import CONTROL, TWIN
+from pcsuite.analysis.pairings import CONTROL
+from pcsuite.analysis.tables.attribution import depending_on_the_bundle
 from pcsuite.analysis.tables.effects import UNEQUAL_FAILURES
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
 from pcsuite.analysis.twins import doing
@@ -270,23 +270,12 @@ def _form(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
 
 
 def _not_additive(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
-    """Operators whose effect depends on the bundle they join, so that no one number is theirs.
-
-    Two effects of the same operator differ where their limits, which hold for the whole family at once, are apart.
-    """
-    by_operator: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = {}
-    for record in effects:
-        if record["kind"] == TWIN and record["metric"] == SCORE and record.get("joint_low") is not None:
-            group = (record["task"], record["model"], record["decoding"], record["operator"])
-            by_operator.setdefault(group, []).append(record)
+    """Operators whose effect depends on the bundle they join, so that no one number is theirs."""
     alarms = []
-    for (task, model, decoding, operator), records in by_operator.items():
-        low, high = min(records, key=itemgetter("joint_high")), max(records, key=itemgetter("joint_low"))
-        if low["joint_high"] >= high["joint_low"]:
-            continue
+    for (task, model, decoding, operator), records in depending_on_the_bundle(effects).items():
         ways = " and ".join(
             f"{signed(record['delta'])} from {record['baseline']} to {record['condition']}"
-            for record in (low, high)
+            for record in records
         )
         text = (
             f"Effects do not add up: {operator} changes the score by {ways} on {task} × {model} × {decoding}; a share"
