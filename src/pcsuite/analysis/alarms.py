@@ -44,7 +44,7 @@ CONSTANT_ITEMS = 8
 # At the floor nothing can be shown to hurt, at the ceiling nothing to help: the items decide, not the conditions.
 FLOOR, CEILING = 0.05, 0.98
 DEAD = 0.02
-"""Score up to which both sides of a comparison must lie for it to be one of nothing with nothing."""
+"""Score below which both sides of a comparison must lie for it to be one of nothing with nothing."""
 _MOST_NAMED = 4
 _CLEAN_ROWS = "kind = 'main' AND perturbation_type = 'none'"
 _ROWS_COUNTED = 500_000
@@ -240,7 +240,7 @@ def _best_is_sham(scores: ItemScores) -> list[Alarm]:
 def _dead(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
     """Comparisons of nothing with nothing, which belong in no denominator."""
     compared = [record for record in effects if record["metric"] == SCORE and record["control"] is not None]
-    dead = [record for record in compared if max(record["control"], record["treated"]) <= DEAD]
+    dead = [record for record in compared if round(max(record["control"], record["treated"]), 9) < DEAD]
     # Where all are, the task's alarm of the floor says so.
     if not dead or len(dead) == len(compared):
         return []
@@ -248,7 +248,7 @@ def _dead(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
     where = ", ".join(f"{name} {times}" for name, times in groups.most_common(_MOST_NAMED))
     where += f" and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
     text = (
-        f"{len(dead)} of {len(compared)} comparisons have both sides at {DEAD} or below ({where}): they can show"
+        f"{len(dead)} of {len(compared)} comparisons have both sides below {DEAD} ({where}): they can show"
         f" nothing; count {len(compared) - len(dead)} where shares of comparisons are told."
     )
     return [Alarm("both at the floor", text)]

@@ -71,7 +71,7 @@ def attribution(rows: Records, facts: Facts) -> Sheet:
     methods = [series for name in ATTRIBUTION_METHODS for series in sorted(named) if series.startswith(name)]
     sheet = Sheet.blank(height=3.8)
     sheet.axes.axhline(0, color=MUTED, linewidth=1)
-    draw_series(sheet.axes, sheet.tips, chosen, "effect", "series", methods, width=0.16)
+    draw_series(sheet.axes, sheet.tips, chosen, "effect", "series", methods, width=0.16, length=48)
     title = heading(rows, "model", "decoding")
     sheet.axes.set(ylabel="change of the score", xlabel="operator", title=title)
     legend(sheet, below=4)
