@@ -251,6 +251,11 @@ def score_answer(evaluator: Evaluator, item: Item, answer: Answer) -> Evaluation
         evaluation = evaluator.evaluate(item, answer)
     except (OutOfTimeError, OutOfMemoryError) as error:
         evaluation = stopped_evaluation(answer, error)
+    return as_logged(evaluation, answer)
+
+
+def as_logged(evaluation: Evaluation, answer: Answer) -> Evaluation:
+    """An evaluation with what its evaluator left open, as :func:`score_answer` gives it."""
     parsed, metrics = evaluation.parsed, evaluation.metrics
     parsed.settle_reading()
     if "task_score" in metrics:
