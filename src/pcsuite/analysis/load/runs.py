@@ -66,6 +66,8 @@ class LoadReport:
     """Rows that a newer row with the same key replaces."""
     converted_bytes: int = 0
     """Bytes of log that were new since the last report."""
+    share: float = 1.0
+    """Share of the logs' bytes that was read: below 1 where their beginning was asked for."""
 
 
 class RunTables:
@@ -77,9 +79,18 @@ class RunTables:
     """
 
     def __init__(
-        self, logs: Sequence[Path], tables_dir: Path, *, memory: str | None = None, cell_rows: bool = True
+        self,
+        logs: Sequence[Path],
+        tables_dir: Path,
+        *,
+        memory: str | None = None,
+        cell_rows: bool = True,
+        beginning: int | None = None,
     ) -> None:
-        """``memory`` is what the database may take before it spills to disk, ``"2GB"``; a fifth of all if not given."""
+        """``memory`` is what the database may take before it spills to disk, ``"2GB"``; a fifth of all if not given.
+
+        With ``beginning`` only about so many bytes of each log are loaded.
+        """
         self.logs = [Path(log) for log in logs]
         self.folder = Path(tables_dir)
         self.loaded = LoadReport()
@@ -93,6 +104,7 @@ class RunTables:
         """What is made of missing answers, in place of what the manifests say."""
         self._memory = memory or f"{_memory_share() >> 20}MB"
         self._cell_rows = cell_rows
+        self._beginning = beginning
         self._connection: Any = None
 
     def __enter__(self) -> RunTables:
@@ -184,7 +196,7 @@ class RunTables:
     def _load(self) -> None:
         parts = [LogParts(log, self.folder / ".parts") for log in self.logs]
         for part in parts:
-            state = part.update(self._connection)
+            state = part.update(self._connection, beginning=self._beginning)
             report = self.loaded
             report.logs.append(part.log.name)
             report.lines += state.lines
@@ -199,6 +211,8 @@ class RunTables:
             warn_of_altered(part.log, state.altered_count, state.altered, "left out")
             if part.torn_bytes:
                 report.torn.append(part.log.name)
+        read = sum(part.state.consumed for part in parts), sum(part.log_bytes for part in parts)
+        self.loaded.share = read[0] / read[1] if self._beginning and read[1] else 1.0
         if self.loaded.rows == 0:
             names = ", ".join(str(log) for log in self.logs)
             raise AnalysisError(
