@@ -177,3 +177,30 @@ def held_back(tmp_path, monkeypatch):
         OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
     )
     return Viewer(tmp_path, max_wait=0.01), go_on
+
+
+@pytest.fixture
+def half_read(tmp_path, monkeypatch):
+    """A viewer of a run of twenty items of which two are read, an event that is set when the rest has become Parquet,
+    and one that lets pages have it."""
+    from pcsuite.view import viewer
+    from pcsuite.view.data import OpenRun
+
+    rows = [make_row(item=f"item-{number:02d}") for number in range(20)]
+    log = write_log(tmp_path / "runs" / "one.jsonl", rows)
+    monkeypatch.setattr(viewer, "LOOKED_INTO", 1)
+    monkeypatch.setattr(viewer, "BEGINNING", 1 + log.stat().st_size // 10)
+    converted, go_on = threading.Event(), threading.Event()
+    aggregate = OpenRun._aggregate
+
+    def held(self, tables):
+        if self._beginning is None:
+            converted.set()
+            assert go_on.wait(60)
+        aggregate(self, tables)
+
+    monkeypatch.setattr(OpenRun, "_aggregate", held)
+    opened = viewer.Viewer(tmp_path, max_wait=60)
+    yield opened, converted, go_on
+    go_on.set()
+    opened.close()
