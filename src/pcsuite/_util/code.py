@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import ClassVar
 
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.text import describe
 from pcsuite.errors import ConfigError
 
 _ANSWERS = "trusted_code.json"
@@ -88,6 +91,38 @@ def before_executing(path: Path, source: str) -> None:
             f"{place} was not executed", hint="read it first; plan, prompt and config check take --no-code"
         )
     _trust(place, source)
+
+
+def execute(path: Path, source: str, name: str, *, once: bool = False) -> ModuleType:
+    """The module that a file of the user's makes when it is executed, with that text; asked about first.
+
+    Its folder is on the path from then on; ``once`` takes it away again afterwards. Raises :class:`ConfigError` of one
+    line, with file and line, where it cannot be executed.
+    """
+    before_executing(path, source)
+    folder = str(path.resolve().parent)
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    if once or folder not in sys.path:
+        sys.path.insert(0, folder)
+    sys.modules[name] = module  # dataclasses and pickle look their module up
+    try:
+        exec(compile(source, str(path), "exec"), module.__dict__)
+    except SyntaxError as error:
+        raise ConfigError(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{path}:{line_in(path, error) or 1}: {describe(error)}") from error
+    else:
+        return module
+    finally:
+        if once:
+            sys.path.remove(folder)
+
+
+def line_in(path: Path | str, error: BaseException) -> int | None:
+    """The innermost line of a file that an error came through; ``None`` where it did not."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return frames[-1].lineno if frames else None
 
 
 def project_folder() -> Path:

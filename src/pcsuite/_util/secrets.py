@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -63,6 +65,16 @@ def remember(secret: str) -> None:
             forms |= {core, core.replace("+", "-").replace("/", "_")}
         _spelled[secret] = re.compile("".join(map(_spellings, secret)))
     _known[secret] = tuple(sorted(forms, key=len, reverse=True))
+
+
+def remember_environment() -> None:
+    """Know the values of all variables whose names say that they are secret, such as ``OPENAI_API_KEY``.
+
+    For programs that get the whole environment: what they write to their standard error is kept.
+    """
+    for name, value in os.environ.items():
+        if _SECRET_NAME.search(name) and not Path(value).exists():
+            remember(value)
 
 
 def _spellings(character: str) -> str:

@@ -17,6 +17,7 @@ from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import BlockDifference, model_differences
+from pcsuite.ablation.amounts import AmountChange, judge_amounts
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, SharedRows, of_items
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
 from pcsuite.ablation.request import AblationRequest
@@ -124,6 +125,8 @@ class AblationResult:
     saved_tokens: float
     saved_usd: float
     """Saved by the trimmed prompt per 1,000 calls, measured on the confirming items."""
+    amounts: Sequence[AmountChange] = ()
+    """Of a target: what leaving out each block changes in steps, tokens, money and time."""
     alarms: Sequence[str] = ()
     """What is wrong with the full prompt's answers: unreadable, cut off, nearly constant."""
     stopped: str = ""
@@ -472,6 +475,22 @@ class _AblationRun:
         )
         return beside_lenient(verdicts, judged)
 
+    def _amounts(self, cell: _Cell) -> list[AmountChange]:
+        """What blocks change in what a target takes; none of models, whose tokens follow from the prompt's length.
+
+        None either where arms stop when they are decided: the items that they were asked are chosen by their scores.
+        """
+        if not cell.study.asks_target or cell.study.request.until:
+            return []
+        rng = named_rng("amounts", cell.study.request.run_name, cell.study.model_id)
+        return judge_amounts(
+            cell.measured.amounts,
+            self.study.free,
+            rng=rng,
+            missing=self._missing,
+            comparisons=self._comparisons,
+        )
+
     def _judge(self, cell: _Cell, trim: Trim | None) -> AblationResult:
         """Everything that is said of one model and table, from the rows alone."""
         study, request, free, pairs = cell.study, cell.study.request, self.study.free, cell.pairs
@@ -501,8 +520,8 @@ class _AblationRun:
         if dropped:
             arm = arm_of([name for name in free if name not in dropped], free).id
             saved_tokens, saved_usd = (
-                scale * float(np.nanmean(table[name][FULL] - table[name][arm]))
-                for name, scale in (("prompt_tokens", 1000), ("cost_usd", 1))
+                scale * np.nan_to_num(_mean(table[name][FULL] - table[name][arm]))
+                for name, scale in ((study.token_measure, 1000), ("cost_usd", 1))
             )
         items = self.plan.tasks[study.task.id].items
         names = [item.item_id for item in items]
@@ -548,6 +567,7 @@ class _AblationRun:
             trimmed=study.prompt.written(kept if dropped else None),
             saved_tokens=saved_tokens,
             saved_usd=saved_usd,
+            amounts=self._amounts(cell),
             alarms=_alarms(cell.measured.rows(FULL)),
             stopped=self.stopped,
             too_many_failed=isinstance(self.stopping, ErrorRateError),

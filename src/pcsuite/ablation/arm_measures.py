@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from pcsuite.ablation.amounts import AMOUNTS
 from pcsuite.ablation.verdicts import Scores
 from pcsuite.analysis.load.item_scores import LENIENT
 from pcsuite.contrasts import ArmScores
@@ -21,8 +23,13 @@ MEASURES = {
     "completion_tokens": "answer tokens",
     "latency_ms": "latency (ms)",
     "cost_usd": "cost (USD per 1,000 calls)",
+    "total_tokens": "tokens",
+    "steps": "steps",
+    "tool_calls": "tool calls",
 }
 """What else is compared beside the score."""
+TARGET_MEASURES = ("total_tokens", "steps", "tool_calls")
+"""Those that only targets have; of a model tokens are told apart, and it takes no steps."""
 
 
 class ArmMeasures(LoggedScores):
@@ -56,6 +63,8 @@ class ArmMeasures(LoggedScores):
         """By arm: its item scores with the share of each item's calls without a score and the calls behind a score."""
         self.lenient: dict[str, ArmScores] = {}
         """The same under the lenient rules, of the arms whose rows have such scores."""
+        self.amounts: dict[str, dict[str, ArmScores]] = {name: {} for name in AMOUNTS}
+        """By amount (tokens, steps, seconds, …) and arm: what items took, with the share of calls that do not say."""
         self._average(cell.condition.id for cell in plan.cells)
 
     @property
@@ -122,6 +131,15 @@ class ArmMeasures(LoggedScores):
                     clusters=self._clusters,
                     ambiguous=unsure / np.maximum(calls, 1),
                 )
+            for measure, amounts in self.amounts.items():
+                told = counts[measure]
+                amounts[arm] = ArmScores(
+                    self.by_measure[measure][arm],
+                    failed=1 - told / np.maximum(calls, 1),
+                    replicates=float(told[told > 0].mean()) if told.any() else 1.0,
+                    bounds=(0.0, math.inf),
+                    clusters=self._clusters,
+                )
 
 
 class SharedRows(LoggedScores):
@@ -164,4 +182,7 @@ def _values(row: ScoredRow) -> Mapping[str, object]:
         "completion_tokens": usage.completion_tokens if usage is not None else None,
         "latency_ms": answer.latency_ms if answer is not None else None,
         "cost_usd": 1000 * cost if isinstance(cost, (int, float)) else None,
+        "total_tokens": usage.total_tokens or None if usage is not None else None,
+        "steps": answer.steps if answer is not None else None,
+        "tool_calls": answer.tool_calls if answer is not None else None,
     }

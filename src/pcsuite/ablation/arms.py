@@ -21,6 +21,8 @@ DesignName = Literal["auto", "leave-one-out", "one-at-a-time", "factorial", "fra
 DESIGNS: tuple[DesignName, ...] = get_args(DesignName)
 FULL, NONE, AGAIN = "full", "none", "again"
 SHAM_PREFIX = "SHAM_"
+NOTHING_OPERATOR = "NOTHING"
+"""Stands alone where every block of a prompt that is sent without its item is left out: a line end."""
 AGAIN_OPERATOR = "AGAIN"
 MOST_FACTORIAL = 6
 """Blocks of a full factorial, which then has 64 arms."""
@@ -45,8 +47,8 @@ class PromptArm:
     def operators(self, prompt: SplitPrompt) -> list[str]:
         """Names of its operators in the order of the text.
 
-        Blocks without text are none. The A/A arm has one more, :data:`AGAIN_OPERATOR`, where a further line end means
-        nothing; a sham stands where its block would.
+        Blocks without text are none; where nothing is left it is :data:`NOTHING_OPERATOR`. The A/A arm has one more,
+        :data:`AGAIN_OPERATOR`, where a further line end means nothing; a sham stands where its block would.
         """
         free = {block.name for block in prompt.free}
         names = []
@@ -59,7 +61,7 @@ class PromptArm:
                 names.append(block.name)
         if self.kind == "again":
             names.insert(_again_position(prompt, names), AGAIN_OPERATOR)
-        return names
+        return names or [NOTHING_OPERATOR]
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +291,8 @@ def operator_texts(prompt: SplitPrompt) -> dict[str, str]:
     """
     texts = {block.name: block.text for block in prompt.blocks if block.text}
     texts |= {SHAM_PREFIX + block.name: block.sham for block in prompt.free}
+    if all(not block.text or not block.pinned for block in prompt.blocks):
+        texts[NOTHING_OPERATOR] = chat_piece(0, "system", "\n") if prompt.is_chat else "\n"
     shown = [block for block in prompt.blocks if block.text]
     before = shown[_again_position(prompt, [block.name for block in shown]) - 1].text
     end = "\r\n" if before.endswith("\r\n") else "\n"

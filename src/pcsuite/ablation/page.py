@@ -15,7 +15,6 @@ from pcsuite._util.text import figure_text, p_text
 from pcsuite.ablation import across_picture, picture
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.across import labels_of
-from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import FULL
 from pcsuite.errors import AnalysisError, require
 from pcsuite.logging.log import iter_newest_rows
@@ -63,7 +62,7 @@ def render_ablation(result: AblationResult) -> str:
             if study.request.until
             else "intervals are 95 %; p is Holm's, over all blocks"
         ),
-        measures=list(MEASURES.values()),
+        measures=list(picture.shown_measures(result).values()),
         flips=flip_examples(result),
         texts={block.name: cut_text(block.text) for block in study.prompt.blocks},
         run=result.log.stem,
@@ -108,6 +107,7 @@ def flip_examples(result: AblationResult) -> dict[str, BlockFlips]:
 
 def _tables(result: AblationResult) -> dict[str, Any]:
     """The rows of the page's tables, numbers as text, by the name that the template has for each."""
+    shown = picture.shown_measures(result)
     return {
         "table": [
             [
@@ -116,7 +116,7 @@ def _tables(result: AblationResult) -> dict[str, Any]:
                 picture.interval_words(entry.effect, 3),
                 p_text(entry.p_value),
                 picture.interval_words(entry.against_sham, 3) if entry.against_sham else "no sham",
-                *(picture.measure_words(name, result.measures[entry.block][name]) for name in MEASURES),
+                *(picture.measure_words(name, result.measures[entry.block][name]) for name in shown),
             ]
             for entry in result.verdicts
         ],
@@ -155,7 +155,7 @@ def _tables(result: AblationResult) -> dict[str, Any]:
                 picture.outcome_words(arm.unanswered),
                 figure_text(arm.score, 3),
             ]
-            + [figure_text(arm.measures[name], 3) for name in MEASURES]
+            + [figure_text(arm.measures[name], 3) for name in shown]
             for arm in result.arms
         ],
     }

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.text import counted, p_text, signed, signed_interval
 from pcsuite.ablation.ablate import AblationResult
-from pcsuite.ablation.arm_measures import MEASURES
+from pcsuite.ablation.amounts import AmountChange
+from pcsuite.ablation.arm_measures import MEASURES, TARGET_MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
 from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
 from pcsuite.ablation.study import Study
@@ -80,6 +81,9 @@ BLOCKS = TableSpec(
         *interval("completion_tokens", "what it changes in answer tokens"),
         *interval("latency_ms", "what it changes in latency, in milliseconds"),
         *interval("cost_usd", "what it changes in cost, in USD per 1,000 calls"),
+        *interval("total_tokens", "what it changes in tokens, prompts and answers together"),
+        *interval("steps", "what it changes in the steps that a target says it took"),
+        *interval("tool_calls", "what it changes in the calls of tools that a target says it made"),
         *interval("lenient_effect", "the effect on the score under the lenient rules"),
         Column("lenient_verdict", "the verdict under the lenient rules; empty where there are none"),
         Column(
@@ -136,6 +140,36 @@ def interval_words(estimate: Estimate, digits: int = 2) -> str:
 def measure_words(name: str, change: Estimate) -> str:
     """What a block changes in one of the :data:`MEASURES`: shares and costs have more decimals than counts."""
     return interval_words(change, 3 if name in ("answered", "cost_usd") else 1)
+
+
+def shown_measures(result: AblationResult) -> dict[str, str]:
+    """The :data:`MEASURES` that are shown of a result: those of targets alone only where one was asked."""
+    hidden = () if result.study.asks_target else TARGET_MEASURES
+    return {name: label for name, label in MEASURES.items() if name not in hidden}
+
+
+def amount_lines(result: AblationResult) -> list[str]:
+    """What leaving out a block saves or costs a target, a line for each block, after the verdict on the score.
+
+    What was seen and is not claimed is left to the table of blocks; where something else is in the way, that is said.
+    """
+    lines = []
+    for entry in result.verdicts:
+        of_block = [change for change in result.amounts if change.block == entry.block]
+        claims = [change for change in of_block if change.verdict in ("less", "more")]
+        if claims:
+            clause = next((f", {change.clause}" for change in claims if change.clause), "")
+            said = ", ".join(map(amount_words, claims))
+            lines.append(f"{entry.block}: {verdict_words(result, entry)}; without it {said}{clause}.")
+        lines += [
+            f"{entry.block}: {one.words} seen, not claimed: {one.note}." for one in of_block if one.note
+        ]
+    return lines
+
+
+def amount_words(change: AmountChange) -> str:
+    """A change of an amount with its limits: ``18% fewer steps [-25%, -11%]``."""
+    return f"{change.words} [{change.change.low:+.0%}, {change.change.high:+.0%}]"
 
 
 def block_views(result: AblationResult) -> list[BlockView]:
@@ -204,7 +238,7 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
         yield f"{entry.verdict}: {entry.note}"
     if entry.verdict == "undecided":
         yield _undecided(entry)
-    for name, label in MEASURES.items():
+    for name, label in shown_measures(result).items():
         change = result.measures[entry.block][name]
         if change.defined and (change.value or change.low or change.high):
             yield f"{label}: {measure_words(name, change)}"
@@ -308,7 +342,7 @@ def trim_sentence(result: AblationResult) -> str:
     if not trim.dropped:
         return f"{_not_confirmed(trim, result)}{single} The prompt stays as it is."
     step = next(step for step in trim.steps if step.confirmed)
-    saved = f"{result.saved_tokens:,.0f} prompt tokens"
+    saved = f"{result.saved_tokens:,.0f} {MEASURES[result.study.token_measure]}"
     if result.saved_usd:
         saved += f" and ${result.saved_usd:,.4f}"
     change = interval_words(step.simultaneous or step.difference, 3)
@@ -628,6 +662,7 @@ def sentences(result: AblationResult) -> list[str]:
         for entry in result.verdicts
         if entry.verdict in ("helps", "hurts") and entry.block in parts
     ]
+    lines += amount_lines(result)
     margin = margin_sentence(result)
     lines += [*undecided_lines(result), *([margin] if margin else [])]
     lines += posterior_lines(result)
@@ -783,6 +818,18 @@ def document(result: AblationResult) -> dict[str, Any]:
             "control": noise_sentence(result),
         },
         "verdicts": verdict_records(result),
+        "amounts": [
+            {
+                "block": change.block,
+                "measure": change.measure,
+                "verdict": change.verdict,
+                "clause": change.clause,
+                "note": change.note,
+                "p_holm": _json(change.p_value),
+            }
+            | limits_record("change", change.change)
+            for change in result.amounts
+        ],
         "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
         "interactions": [
             {"blocks": [entry.first, entry.second], "words": entry.words, "p_holm": entry.p_value}

@@ -41,6 +41,9 @@ class AblationRequest(init_task.TableRequest):
     ``model``."""
     more_data: tuple[str, ...] = ()
     """Further tables or tasks beside ``data``."""
+    targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Systems of the user's own, as model entries by id (:func:`pcsuite.config.targets.target_entries`), that can be
+    named as models are."""
     base_url: str | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the model's entry that are replaced: ``price_in``, ``api_key_env``, …"""
@@ -150,15 +153,18 @@ def bundled_example() -> tuple[Path, dict[str, Any]]:
     return folder / "reviews.md", settings
 
 
-def read_task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[AblationTask, SplitPrompt]:
+def read_task(
+    request: AblationRequest, base: Suite, prompt: SplitPrompt, *, item_beside: bool = False
+) -> tuple[AblationTask, SplitPrompt]:
     """The task that the data are, and the prompt with its placeholders checked against their columns.
 
-    The data are a task of the profile by its id, or a table, of which is concluded what the request does not say.
+    The data are a task of the profile by its id, or a table, of which is concluded what the request does not say. A
+    prompt whose item goes beside it (``item_beside``) needs no placeholder, and all columns of the input go along.
     Raises ``DataError``, ``ConfigError`` or ``PromptError`` of one line for whatever does not fit.
     """
     if request.data not in base.tasks or Path(request.data).is_file():
-        return _table_task(request, base, prompt)
-    prompt = prompt.check_placeholders((), literal=request.literal)
+        return _table_task(request, base, prompt, item_beside=item_beside)
+    prompt = prompt.check_placeholders((), literal=request.literal, item_beside=item_beside)
     spec = base.tasks[request.data]
     spec = spec.model_copy(update={"max_tokens": request.max_tokens}) if request.max_tokens else spec
     if columns := request.cluster or spec.cluster:
@@ -173,7 +179,7 @@ def read_task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tup
 
 
 def _table_task(
-    request: AblationRequest, base: Suite, prompt: SplitPrompt
+    request: AblationRequest, base: Suite, prompt: SplitPrompt, *, item_beside: bool
 ) -> tuple[AblationTask, SplitPrompt]:
     """A table as a task: which columns are input and answer, of what kind it is, and how it is scored."""
     path = Path(request.data)
@@ -204,11 +210,15 @@ def _table_task(
         inputs=request.inputs
         or [name for name in placed if len({str(row.values.get(name)) for row in rows}) > 1]
         or placed,
+        item_beside=item_beside,
     )
     inputs = init_task.input_columns(request, columns, path)
     if not request.inputs and set(INPUT_NAMES) & set(prompt.filled):
         unplaced = init_task.input_columns(replace(request, placed=()), columns, path)
         inputs = tuple(name for name in unplaced if name not in placed) or inputs
+    if item_beside:  # what the prompt does not show is given all the same, but never the answer
+        others = request.inputs or _given_columns(request, columns, path)
+        request = replace(request, placed=tuple(dict.fromkeys((*placed, *others))))
     if scorer is not None:
         kind = "own"
     elif request.kind is not None:
@@ -248,12 +258,21 @@ def _table_task(
         parts.append(f"answer: {answer}{how}")
     if request.fields:
         parts.append(f"{'assertions' if kind == 'assert' else 'fields'}: {', '.join(request.fields)}")
+    if item_beside:
+        parts.append(f"the target gets: {', '.join(request.placed)}")
     if table.numbers:
         parts.append(table.numbers)
     parts += [how_named] if how_named else []
     parts.append(f"scored by {scorer.stamp}" if scorer is not None else f"scored as {spec.evaluator}")
     sentence = cluster_sentence(related, request.cluster, table.ignored)
     return AblationTask(task_id, spec, schema, None, table.items, ", ".join(parts), scorer, sentence), prompt
+
+
+def _given_columns(request: AblationRequest, columns: Sequence[str], path: Path) -> list[str]:
+    """Columns that a target gets of a table: those of the input, none that is called as answers usually are."""
+    unplaced = init_task.input_columns(replace(request, placed=()), columns, path)
+    answers = {name.casefold() for name in init_task.ANSWER_NAMES}
+    return [name for name in unplaced if name.casefold() not in answers and not _ASSERTED.fullmatch(name)]
 
 
 _ASSERTED = re.compile(r"__expected\d*")

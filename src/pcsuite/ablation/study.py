@@ -39,9 +39,11 @@ from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import at_address, changed_entry
 from pcsuite.config.prices import price_of
 from pcsuite.config.profile import ReproSection, check_run_name
+from pcsuite.config.targets import target_overrides
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.data.clusters import cluster_sentence, clustered, count_clusters
 from pcsuite.data.items import Item, datasets_dir, dump_line, sample_items, task_items
+from pcsuite.engines import adapter_of
 from pcsuite.engines.session import check_model
 from pcsuite.engines.weights import prompts_cache_dir
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
@@ -84,6 +86,16 @@ class Study:
     def model_id(self) -> str:
         """The model's name, as it was given."""
         return self.request.model
+
+    @property
+    def asks_target(self) -> bool:
+        """Whether a system of the user's answers, which gets the item beside the prompt."""
+        return adapter_of(self.model.provider).takes_items
+
+    @property
+    def token_measure(self) -> str:
+        """The measure that a shorter prompt saves: a model's prompt tokens; all that a target says it took."""
+        return "total_tokens" if self.asks_target else "prompt_tokens"
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -382,7 +394,7 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cache_dir = str(prompts_cache_dir())
     base = load_suite(
         request.config or "quickstart",
-        {"run.cache_dir": cache_dir} if cache_dir else None,
+        ({"run.cache_dir": cache_dir} if cache_dir else {}) | target_overrides(request.targets),
         check_selection=False,
     )
     if request.regime not in base.regimes:
@@ -396,13 +408,18 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cluster=request.cluster or base.profile.cluster,
         missing=request.missing or base.profile.missing,
     )
+    beside = request.model in base.models and adapter_of(base.models[request.model].provider).takes_items
     prompt = read_prompt(
-        request.prompt, request.split, append_input=request.append_input, system=request.system
+        request.prompt,
+        request.split,
+        append_input=request.append_input,
+        system=request.system,
+        item_beside=beside,
     )
     prompt = prompt.rename(request.rename) if request.rename else prompt
     prompt = prompt.into(request.into, "auto") if request.into else prompt
     try:
-        task, prompt = read_task(request, base, prompt)
+        task, prompt = read_task(request, base, prompt, item_beside=beside)
         for block in prompt.free:  # before anything is paid for: the shorter prompt can be written
             prompt.written([other.name for other in prompt.blocks if other is not block])
     except PromptError as error:

@@ -25,8 +25,10 @@ from pcsuite.ablation.picture import blocks_table, headline, print_split, trim_s
 from pcsuite.ablation.study import Study, prompt_profile
 from pcsuite.analysis.frame import Frame
 from pcsuite.api.runs import Run
+from pcsuite.api.targets import take_targets
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import check_run_name
+from pcsuite.config.targets import TARGET_WORDS
 from pcsuite.data.items import dump_line
 from pcsuite.errors import ConfigError, DataError, PcsuiteError, did_you_mean
 from pcsuite.runners.executors import ExecutorChoice
@@ -151,7 +153,10 @@ def ablate(
 
     ``prompt`` is a file (``app.py:NAME`` for a text of a program) or the text itself, ``data`` a table's file, the id
     of a task, rows in memory, a data frame, or a list of files and ids; ``models`` several models that are asked the
-    same; ``scorer`` a function of answer and item, ``my_scorer.py:score``, or the name of a registered evaluator.
+    same; ``target`` a system of your own in a model's place (``"app.py:answer"``, ``"python agent.py"``, an address, or
+    a function, plain or async; several in a list or a mapping of names), with ``worker``, ``concurrency``,
+    ``target_timeout``, … as the flags are called; ``scorer`` a function of answer and item, ``my_scorer.py:score``, or
+    the name of a registered evaluator.
     ``settings`` are those of :class:`~pcsuite.ablation.AblationRequest`, by the names of the command's flags
     (``model``, ``answer``, ``margin``, ``design``, ``limit``, ``budget_usd``, ``name``, …). The same call goes on where
     an earlier one ended. Raises ``ConfigError``, ``DataError`` or ``PromptError`` of one line for what cannot be used.
@@ -232,10 +237,16 @@ def request_of(
         "more_data",
     )  # arguments of the call, and what the prompt itself says
     names = [entry.name for entry in fields(AblationRequest) if entry.name not in arguments]
-    for name in settings:
-        if name not in (*names, "effect"):
-            raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, names))
     options = dict(settings)
+    targets = take_targets(options)
+    for name in options:
+        if name not in (*names, "effect"):
+            known = [*names, "target", *TARGET_WORDS]
+            raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, known))
+    if targets:
+        models = options.pop("models", None) or [options[name] for name in ("model",) if options.get(name)]
+        asked = [*targets, *([models] if isinstance(models, str) else models)]
+        options |= {"targets": targets, "model": asked[0]} | ({"models": asked} if len(asked) > 1 else {})
     tables = _several_tables(data)
     if "effect" in options:  # the flag's spelling
         options["effects"] = options.pop("effect")

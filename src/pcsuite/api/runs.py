@@ -28,9 +28,11 @@ from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.probabilities import with_probabilities
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec
 from pcsuite.api.imports import Scratch, import_in_passing, is_own_log
+from pcsuite.api.targets import take_targets
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.config.spellings import PROFILE_WORDS, column_names
+from pcsuite.config.targets import target_overrides
 from pcsuite.contrasts import Assumption
 from pcsuite.data.items import Item
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
@@ -64,11 +66,20 @@ def load(profile: Profile, **overrides: Any) -> Suite:
 
     ``overrides`` are the flags of ``pcsuite run`` (``name``, ``tasks``, ``models``, ``conditions``, ``regimes``,
     ``limit``, ``until``, …), a list being a list or one name, or any key of the profile with two underscores for its
-    dots (``limits__max_cost_usd=5``). Raises ``ConfigError`` for what is wrong with the profile or unknown.
+    dots (``limits__max_cost_usd=5``); ``target`` asks a system of your own, as ``ablate`` takes it. Raises
+    ``ConfigError`` for what is wrong with the profile or unknown.
 
         load("quickstart", models="smollm2-135m", limits__max_cost_usd=5).profile.limits
     """
     changes: dict[str, Any] = {}
+    overrides = dict(overrides)
+    targets = take_targets(overrides)
+    if targets:
+        models = overrides.pop("models", ())
+        named = models.split(",") if isinstance(models, str) else models
+        changes |= target_overrides(targets) | {
+            "selection.models": [*targets, *filter(None, map(str.strip, named))]
+        }
     for word, value in overrides.items():
         key = PROFILE_WORDS.get(word, word.replace("__", "."))
         if "." not in key and word not in PROFILE_WORDS:

@@ -60,6 +60,7 @@ ABLATE = (
         options.ASSUME,
         options.POSTERIOR.but("add the probabilities that a block helps, and that it matters less than --margin"),
     ]),
+    options.TARGET,
     TABLE,
     Group("the blocks", [
         flag("--split", "where to split (default: auto); marks in the file, <!-- block: name -->, go before",
@@ -115,6 +116,8 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate app.py:SYSTEM_PROMPT --data tickets.csv --system
       pcsuite ablate triage.md --data tickets.csv --models openai/gpt-5-mini,openai/gpt-5.5   # old, new
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
+      pcsuite ablate AGENTS.md --data tasks.csv --target 'python my_agent.py' --scorer check.py:score
+      pcsuite ablate system.md --data tickets.csv --target app.py:answer --answer queue
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
     about = "the prompt's file, or FILE:NAME; the word example runs the bundled one, with its own table"
@@ -132,7 +135,9 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
     from pcsuite.ablation.request import bundled_example
 
     options.check_named(args.models, "--models")
-    given = vars(args) | {"data": (args.data or [None])[0], "model": (args.models or [None])[0]}
+    targets = options.targets_from(args)
+    models = [*targets, *(args.models or ())]
+    given = vars(args) | {"data": (args.data or [None])[0], "model": (models or [None])[0]}
     prompt, defaults = args.prompt, {"data": given["data"]}
     if prompt == Path("example") and not prompt.exists():
         prompt, bundled = bundled_example()
@@ -147,7 +152,8 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         args,
         prompt=prompt,
         **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | requested,
-        models=tuple(args.models or ()) if len(args.models or ()) > 1 else (),
+        models=tuple(models) if len(models) > 1 else (),
+        targets=targets,
         more_data=tuple((args.data or [])[1:]),
         effects=effects_from(args),
         model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),

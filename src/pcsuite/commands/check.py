@@ -41,6 +41,7 @@ CHECK = (
         *FILES,
         options.JSON,
     ]),
+    options.TARGET,
     TABLE,
     MODEL,
     Group("the run", [
@@ -67,6 +68,7 @@ def configure_check(parser: argparse.ArgumentParser) -> None:
     examples:
       pcsuite check triage.md --data tickets.csv --baseline main         # the same file at a branch, a tag or HEAD~1
       pcsuite check triage.md --data tickets.csv --baseline triage_old.md --model openai/gpt-5-mini
+      pcsuite check AGENTS.md --data tasks.csv --baseline main --target 'python my_agent.py' --scorer check.py:score
       pcsuite check triage.md --data tickets.csv --save-baseline baselines/triage.json    # commit it
       pcsuite check triage.md --data tickets.csv --baseline baselines/triage.json --undecided fail
       pcsuite check triage.md --data tickets.csv --baseline main --format github > comment.md
@@ -95,9 +97,13 @@ def execute_check(args: argparse.Namespace) -> int:
         if file.is_dir():
             raise ConfigError(f"{file} is a folder", hint="name a file")
     table = options.table_from(args)
+    targets = options.targets_from(args)
+    if len(targets) + (args.model is not None) > 1:
+        raise ConfigError("a check asks one model or one target, and several are given")
     settings: dict[str, Any] = {
         **table,
-        "model": args.model or "smollm2-135m",
+        "model": next(iter(targets), args.model or "smollm2-135m"),
+        "targets": targets,
         "limit": args.limit,
         "budget_usd": args.budget_usd,
         "budget_tokens": args.budget_tokens,

@@ -34,7 +34,6 @@ _ASSUMED = ("accuracy", "correlation", "noise", "alpha", "affected")
 FORMER_FLAGS: Mapping[str, Mapping[str, str | Moved]] = {
     "plan": {
         **{f"--{key}": Moved("--assume", key + "={}") for key in _ASSUMED},
-        "--target": Moved("--assume", "power={}"),
         **_LOOKS,
     },
     "run": _LOOKS,

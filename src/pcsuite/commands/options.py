@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from pcsuite._util.code import saying_code, without_code
+from pcsuite._util.text import describe
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.spellings import PROFILE_WORDS
+from pcsuite.config.targets import TARGET_WORDS, target_entries, target_overrides
 from pcsuite.config.yaml_source import load_yaml
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
@@ -284,6 +286,75 @@ def reading_from(args: argparse.Namespace) -> dict[str, Any]:
     return {word: value for word, value in words.items() if value}
 
 
+TARGET = Group("a system of your own in a model's place", [
+    flag("--target", "what answers: a Python function (app.py:answer), a command ('python agent.py'), or an address;"
+         " given again, several that are asked the same. NAME=SPEC calls it target/NAME", dest="targets",
+         action="append", default=[], metavar="SPEC"),
+    switch("--worker", "keep the command running: it gets a line of JSON a call and answers with a line"),
+    flag("--concurrency", "calls at once (default: a command as many as there are processors, a plain function one)",
+         type=int, metavar="N"),
+    flag("--target-timeout", "seconds a call may take (default: 600); a longer one is out of time and scores 0",
+         type=float, metavar="S"),
+    flag("--target-version", "part of its identity that lies in no file: the version of a service", metavar="TEXT"),
+    flag("--target-file", "a file that is part of its identity, besides those it names and modules beside them",
+         dest="target_files", action="append", default=[], metavar="FILE"),
+    switch("--target-shell", "give the command to the shell as it is written"),
+    flag("--target-header", "a header of the request to an address; a secret by its variable: 'Authorization: Bearer"
+         " $APP_TOKEN'", dest="target_headers", action="append", default=[], metavar="NAME: VALUE"),
+    flag("--target-body", "the request to an address, as JSON with {{ prompt }}, {{ messages }}, {{ item.COLUMN }}, …"
+         " in it, or the file that holds it (default: the whole call)", metavar="JSON|FILE"),
+    flag("--target-answer", "where the answer lies in the response, as a JMESPath (default: output)", metavar="PATH"),
+    flag("--target-read", "where else to look in the response: tokens=usage.total_tokens, cost_usd, steps, …",
+         action="append", default=[], metavar="KEY=PATH"),
+    switch("--deterministic", "the same prompt, item and seed always give the same answer: stored answers may be used"),
+])  # fmt: skip
+"""Of every command that asks models; read with :func:`targets_from`."""
+
+
+def targets_from(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The entries of the targets that ``--target`` names, by id; empty where it is not given.
+
+    Raises ``ConfigError`` for one that names nothing, and for a flag of targets without one.
+    """
+    options = {}
+    for name, key in TARGET_WORDS.items():
+        value = getattr(args, name)
+        if value is not None and value is not False and value != []:
+            options[key] = value
+            if not args.targets:
+                flag_name = next(entry.names[0] for entry in TARGET.flags if entry.dest == name)
+                raise ConfigError(f"{flag_name} goes with --target", hint="--target 'python agent.py'")
+    if args.target_headers:
+        options["headers"] = dict(_header(entry) for entry in args.target_headers)
+    if args.target_read:
+        pairs = (entry.partition("=") for entry in args.target_read)
+        options["read"] = {key.strip(): path.strip() for key, _, path in pairs}
+    if args.target_body is not None:
+        options["body"] = _request_template(args.target_body)
+    return target_entries(args.targets, options)
+
+
+def _header(entry: str) -> tuple[str, str]:
+    name, sep, value = entry.partition(":")
+    if not sep or not name.strip() or not value.strip():
+        raise ConfigError(
+            f"--target-header {name}: expected NAME: VALUE", hint="'Authorization: Bearer $APP_TOKEN'"
+        )
+    return name.strip(), value.strip()
+
+
+def _request_template(text: str) -> str:
+    """A request template as JSON text: as it was given, or the content of the file that was named."""
+    if text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"--target-body {text}: neither JSON nor a file that can be read ({describe(error)})"
+        ) from None
+
+
 def table_group(title: str = TABLE.title, *more: Flag, **about: str) -> Group:
     """:data:`TABLE` under another title, with ``more`` flags, and what a command says of some of them instead."""
     flags = [replace(entry, about=about.get(entry.names[0][2:], entry.about)) for entry in TABLE.flags]
@@ -322,6 +393,11 @@ def suite_from(
     ):
         for key, value in key_values(words, name, example).items():
             overrides[prefix + key], shown[prefix + key] = value, f"{name} {key}"
+    targets = targets_from(args) if getattr(args, "targets", None) is not None else {}
+    if targets:
+        overrides |= target_overrides(targets)
+        overrides["selection.models"] = [*targets, *(args.models or ())]
+        shown |= dict.fromkeys(overrides.keys() - shown.keys(), "--target") | {"selection.models": "--target"}
     if not str(args.config).strip():
         raise ConfigError(
             "--config: it is empty", hint="a profile file, or the name of a bundled one: quickstart"

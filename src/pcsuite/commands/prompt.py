@@ -218,6 +218,7 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
     options.add_flags(
         parser,
         options.SELECTION,
+        options.TARGET,
         Group("", [cells, options.JSON, options.NO_CODE]),
         POWER,
         Group("the profile", [*options.PROFILE.flags, options.MODEL_OPTION, options.MODELS_URL]),

@@ -32,6 +32,7 @@ SIMULATED = "simulated"
 
 RUN = (
     options.SELECTION,
+    options.TARGET,
     Group("the run", [
         switch("--all", "also the verifier's pass and what the profile's integrations enable (promptbench, helm), then"
                " the report and a checklist of the protocol"),
@@ -70,6 +71,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config tickets_profile.yaml --cluster customer
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
       pcsuite run --config quickstart --models openai/my-model --base-url http://127.0.0.1:8000/v1
+      pcsuite run --config quickstart --target 'python my_agent.py' --worker
       pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     # half the price, within a day
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-export requests.jsonl
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-import answers.jsonl

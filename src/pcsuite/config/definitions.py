@@ -247,6 +247,8 @@ ADMISSION_KEYS = frozenset(
     {"api_key_command", "api_key_lifetime_s", "credentials", "aws_profile", "key_header"}
 )
 """Keys of a model's entry that say who asks, not what; ``api_key_env`` is part of rows' ids as it always was."""
+TARGET_PLACE_KEYS = frozenset({"target_folder", "concurrency", "deterministic"})
+"""Keys of a target's entry that say where it lies and how it is asked, and change no answer."""
 
 
 class ModelSpec(Definition):
@@ -281,7 +283,8 @@ class ModelSpec(Definition):
     @model_serializer(mode="wrap")
     def _whoever_asks(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # How a call is let in changes no answer: rows keep their ids where a key gives way to a token.
-        return {name: value for name, value in handler(self).items() if name not in ADMISSION_KEYS}
+        left_out = ADMISSION_KEYS | (TARGET_PLACE_KEYS if self.provider == "target" else frozenset())
+        return {name: value for name, value in handler(self).items() if name not in left_out}
 
     @model_validator(mode="after")
     def _both_prices_or_neither(self) -> ModelSpec:

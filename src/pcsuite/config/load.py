@@ -40,6 +40,7 @@ from pcsuite.config.definitions import (
 from pcsuite.config.model_names import STAND_IN, NamedModels
 from pcsuite.config.profile import Profile, SuiteSection
 from pcsuite.config.spellings import SCHEMA_FILES, regime_id
+from pcsuite.config.targets import profile_targets
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.config.yaml_source import bundled_configs as bundled_configs
 from pcsuite.errors import ConfigError, did_you_mean
@@ -368,9 +369,13 @@ def load_suite(
         profile=profile,
         tasks=parsed["tasks_ref"].tasks,
         models=NamedModels(
-            with_operator_effects(parsed["models_ref"].models, operators),
+            {
+                **with_operator_effects(parsed["models_ref"].models, operators),
+                **profile_targets(profile.targets),
+            },
             profile.model_options,
             partial(_stand_in, operators),
+            folders=(sources["models_ref"].path.resolve().parent, source.path.resolve().parent),
         ),
         operators=operators,
         conditions=parsed["conditions_ref"].conditions,

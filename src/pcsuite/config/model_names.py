@@ -13,12 +13,14 @@ from datetime import date
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pcsuite.config.definitions import Definition, ModelSpec
+from pcsuite.config.targets import with_identity
 from pcsuite.config.yaml_source import YamlSource, bundled_configs, keyed_problems
 from pcsuite.errors import ConfigError, did_you_mean
 
@@ -251,11 +253,16 @@ class NamedModels(Mapping[str, ModelSpec]):
         entries: Mapping[str, ModelSpec],
         changes: Mapping[str, Mapping[str, Any]] | None = None,
         stand_in: Callable[[], ModelSpec] | None = None,
+        folders: Iterable[Path] = (),
     ) -> None:
-        """``stand_in`` gives the model that :data:`STAND_IN` names where the file has none of that id."""
+        """``stand_in`` gives the model that :data:`STAND_IN` names where the file has none of that id.
+
+        Files of targets (:mod:`pcsuite.config.targets`) are looked for in ``folders``, then in the working folder.
+        """
         self._entries = entries
         self._changes = changes or {}
         self._stand_in = stand_in
+        self._folders = tuple(folders)
         self._resolved: dict[str, ModelSpec] = {}
         self._address: str | None = None
         self._kept: frozenset[str] = frozenset()
@@ -265,7 +272,7 @@ class NamedModels(Mapping[str, ModelSpec]):
 
         Raises :class:`ConfigError` where none of ``names``, the models that are meant, is asked at an address.
         """
-        moved = NamedModels(self._entries, self._changes, self._stand_in)
+        moved = NamedModels(self._entries, self._changes, self._stand_in, self._folders)
         moved._kept = frozenset(kept)
         names = list(names)
         remote = [name for name in names if name in self and "base_url" in self[name].provider_options()]
@@ -289,7 +296,8 @@ class NamedModels(Mapping[str, ModelSpec]):
             changes = {**self._changes.get("*", {}), **self._changes.get(name, {})}
             if self._address and name not in self._kept and "base_url" in spec.provider_options():
                 changes["base_url"] = self._address
-            self._resolved[name] = changed_entry(name, spec, changes) if changes else spec
+            spec = changed_entry(name, spec, changes) if changes else spec
+            self._resolved[name] = with_identity(name, spec, self._folders)
         return self._resolved[name]
 
     def __contains__(self, name: object) -> bool:

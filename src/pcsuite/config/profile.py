@@ -437,6 +437,9 @@ class Profile(Definition):
     model_options: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude=True)
     """Keys that override a model's entry, by its name or ``*`` for all: prices, ``logprobs``, ``base_url``. They enter
     rows' ids as keys of the model."""
+    targets: dict[str, str | dict[str, Any]] = Field(default_factory=dict, exclude=True)
+    """Systems of your own that are selected as models are, by id: what they are (``app.py:answer``, an address, a
+    command) or the keys of a model entry of the provider ``target``."""
     limits: LimitsSection = LimitsSection()
     """How much is run."""
     batch: BatchSection = Field(default=BatchSection(), exclude=True)

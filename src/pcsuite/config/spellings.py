@@ -221,6 +221,8 @@ def normalise_model(model: dict[str, Any]) -> dict[str, Any]:
     entry = _renamed(model, _MODEL_KEYS.get(provider, {}))
     if provider == "hf" and isinstance(entry.get("dtype"), str):
         entry["dtype"] = _DTYPES.get(entry["dtype"], entry["dtype"])
+    if provider == "target":  # a system of the user's own is of no family, and of no size that anybody knows
+        entry = {"family": "target", "size": "unknown", **entry}
     return entry
 
 

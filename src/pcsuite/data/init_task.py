@@ -437,7 +437,7 @@ def answer_column(
         if name in folded and folded[name] not in used:
             return folded[name], " (by its name)"
     unused = [name for name in known if name not in {*used, *columns.choices, columns.id_column}]
-    if len(unused) == 1:
+    if len(unused) == 1 and (needed or used):  # of a table with one column that is the input
         return unused[0], " (the only column left)"
     if not needed:
         return None, ""

@@ -73,6 +73,14 @@ class Item:
             line["attributes"] = dict(self.attributes)
         return line
 
+    def given(self) -> dict[str, Any]:
+        """The item as a system that is evaluated gets it: its input, its columns and its id; nothing of the truth.
+
+        >>> Item("7", "Late again", {"label": "angry"}, columns={"sender": "Ann"}).given()
+        {'input': 'Late again', 'sender': 'Ann', 'id': '7'}
+        """
+        return {"input": self.input_text, **self.columns, "id": self.item_id}
+
     def identity(self) -> dict[str, Any]:
         """What of :meth:`line` names the item and what is asked of it, by which a file of items is named.
 

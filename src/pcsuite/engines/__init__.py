@@ -20,6 +20,7 @@ ADAPTERS: Registry[type[ModelAdapter]] = Registry(
         "llamacpp": "pcsuite.engines.adapters.llamacpp:LlamaCppAdapter",
         "vllm-offline": "pcsuite.engines.adapters.vllm_offline:VllmOfflineAdapter",
         "simulated": "pcsuite.engines.adapters.simulated:SimulatedAdapter",
+        "target": "pcsuite.engines.adapters.target:TargetAdapter",
         "anthropic": "pcsuite.engines.adapters.anthropic_api:AnthropicAdapter",
         "google": "pcsuite.engines.adapters.gemini_api:GeminiAdapter",
         "openai": "pcsuite.engines.adapters.openai_api:OpenAIAdapter",

@@ -319,6 +319,8 @@ def with_estimated_usage(prompt: str, prompt_tokens: int | None, generation: Gen
     if generation.get("cache_hit", False) or not generation.get("usage_reported", True):
         return
     asked, answered = usage["prompt_tokens"], usage["completion_tokens"]
+    if asked == answered == 0 < usage["total_tokens"]:
+        return  # their sum is all that was said
     if asked <= 0 and prompt:
         asked = prompt_tokens or _estimated_tokens(prompt)
     if answered <= 0 and generation["text"]:
@@ -359,14 +361,20 @@ class Budget:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def reserve(
-        self, prompt_tokens: int, max_tokens: int, price: Price | None = None, *, batch: bool = False
+        self,
+        prompt_tokens: int,
+        max_tokens: int,
+        price: Price | None = None,
+        *,
+        batch: bool = False,
+        at_least_usd: float = 0.0,
     ) -> Reservation:
-        """Set the worst case of a call aside; a call without a price counts as free.
+        """Set the worst case of a call aside; a call without a price costs ``at_least_usd``, as far as is known.
 
         Where only other reservations are in the way, wait until they are settled; where what is spent leaves
         too little, raise :class:`BudgetExceededError`.
         """
-        cost_usd = price.cost(prompt_tokens, max_tokens, batch=batch) if price is not None else 0.0
+        cost_usd = price.cost(prompt_tokens, max_tokens, batch=batch) if price is not None else at_least_usd
         reservation = Reservation(prompt_tokens + max_tokens, cost_usd, price)
         await self.acquire(reservation)
         return reservation
@@ -450,6 +458,8 @@ class Budget:
         elif generation.get("usage_reported", True):
             tokens = generation["usage"]["total_tokens"]
             cost_usd = calls_cost(reservation.price, [generation]) or 0.0
+        elif "cost_usd" in generation:
+            cost_usd = generation["cost_usd"]
         self.release(reservation, tokens, cost_usd)
 
     def settle_failure(self, reservation: Reservation, error: BaseException) -> None:

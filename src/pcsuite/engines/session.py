@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pcsuite._util.hashing import digest
 from pcsuite._util.loops import fewer_collections
 from pcsuite._util.text import describe
 from pcsuite.config.definitions import ModelSpec
@@ -111,7 +112,8 @@ def check_priced(suite: Suite, model_id: str) -> None:
     Without ``limits.max_cost_usd`` any model passes.
     """
     most = suite.profile.limits.max_cost_usd
-    if most is not None and price_of(suite.models[model_id]) is None:
+    own_costs = check_model(model_id, suite.models[model_id])[0].own_costs
+    if most is not None and price_of(suite.models[model_id]) is None and not own_costs:
         raise ConfigError(
             f"limits.max_cost_usd is ${most:g}, but what model '{model_id}' costs is not known",
             hint="set price_in and price_out in its entry (or --model-option), or limits.max_tokens_overall instead",
@@ -302,6 +304,8 @@ class ModelClient:
         self._reached = False
         """Whether the model has answered in this session."""
         self._refused = 0
+        self._dearest_usd = 0.0
+        """Most that a call said it cost: what the next one may cost at least, where there is no price."""
         self._rng = Random(model_id)
         self._enforced_kinds: dict[tuple[str, ConstraintKind], bool] = {}
         self._refusals: dict[Constraint, str | None] = {}
@@ -323,8 +327,18 @@ class ModelClient:
         if self.session.refusals is not None:
             self.session.refusals.add(self.model_id, field)
 
+    def _keeps_answer(self, request: Request) -> bool:
+        """Whether an answer may be stored and used again; not where what the call did to a folder is wanted too."""
+        in_folder = request.context is not None and bool(request.context.folder)
+        return self.adapter.cacheable and not in_folder
+
     def _cache_key(self, request: Request) -> str:
         identity = self.identity
+        if (
+            self.adapter.takes_items and request.context is not None
+        ):  # the prompt may be the same for every item
+            given = [dict(request.context.given), dict(request.context.files)]
+            identity = identity | {"given": digest(given)}
         if request.constraint is not None:
             # Under a constraint the libraries that steer the model determine the answer too.
             backend = backend_for(self.adapter, request.constraint)
@@ -344,7 +358,7 @@ class ModelClient:
         if collected is not None:
             collected["attempts"] = 1
             return collected
-        if session.cache is not None and self.adapter.cacheable:
+        if session.cache is not None and self._keeps_answer(request):
             key = self._cache_key(request)
             stored = await session.use_cache(lambda cache: cache.aget(key))
             if stored is not None:
@@ -427,7 +441,9 @@ class ModelClient:
             bound = len(request.prompt.encode("utf-8", "surrogatepass"))
         bound += TEMPLATE_ALLOWANCE
         most = request.decoding.max_tokens
-        reservation = await budget.reserve(bound, most, self.price, batch=batch_client is not None)
+        reservation = await budget.reserve(
+            bound, most, self.price, batch=batch_client is not None, at_least_usd=self._dearest_usd
+        )
         generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
             if batch_client is not None:
@@ -439,6 +455,15 @@ class ModelClient:
             raise
         with_estimated_usage(request.prompt, request.prompt_tokens, generation)
         budget.settle(reservation, generation)
+        self._dearest_usd = max(self._dearest_usd, generation.get("cost_usd", 0.0))
+        unpriced = budget.max_cost_usd is not None and self.price is None and "cost_usd" not in generation
+        if unpriced and generation["finish_reason"] != "out_of_time":
+            raise EngineError(
+                f"limits.max_cost_usd is ${budget.max_cost_usd:g}, but an answer of '{self.model_id}' does not say what"
+                " it cost (cost_usd)",
+                hint="have it say so, set price_in and price_out, or limit tokens instead",
+                refuses_all=True,
+            )
         return generation
 
     async def why_unenforced(self, constraint: Constraint) -> str | None:

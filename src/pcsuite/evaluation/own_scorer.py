@@ -18,15 +18,12 @@ import json
 import logging
 import math
 import re
-import sys
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from fractions import Fraction
 from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, Field
@@ -268,7 +265,7 @@ class OwnScorer(base.Evaluator):
         except MemoryError:
             raise  # of the worker's limit, not of the function's making
         except Exception as error:
-            line = _line_in(self.scorer.path, error)
+            line = code.line_in(self.scorer.path, error)
             at = f" (line {line})" if line else ""
             raise ConfigError(
                 f"{self.scorer.name}{at} fails on item '{item.item_id}': {describe(error)}",
@@ -412,12 +409,6 @@ class OwnScorer(base.Evaluator):
             self.evaluate(item, base.Answer(str(expected) if expected is not None else "an answer"))
 
 
-def _line_in(path: Path, error: BaseException) -> int | None:
-    """The innermost line of a file that an error came through."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
-
-
 def _jsonable(value: Any) -> Any:
     """What stands for a parsed answer in a row: itself where JSON can hold it, else its text."""
     try:
@@ -450,19 +441,7 @@ def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[...
     Raises :class:`ConfigError` of one line where the file cannot be executed, has no such function, or one that cannot
     be called with an answer, an item and the task's ``settings``.
     """
-    if not inside_worker():
-        code.before_executing(scorer.path, scorer.source)
-    module = ModuleType(f"pcsuite_scorer_{scorer.path.stem}")
-    module.__file__ = str(scorer.path)
-    sys.path.insert(0, str(scorer.path.parent))
-    try:
-        exec(compile(scorer.source, str(scorer.path), "exec"), module.__dict__)
-    except SyntaxError as error:
-        raise ConfigError(f"{scorer.path}:{error.lineno}: {error.msg}") from error
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"{scorer.path}:{_line_in(scorer.path, error) or 1}: {describe(error)}") from error
-    finally:
-        sys.path.remove(str(scorer.path.parent))
+    module = code.execute(scorer.path, scorer.source, f"pcsuite_scorer_{scorer.path.stem}", once=True)
     function = module.__dict__.get(scorer.function)
     if not callable(function):
         there = [name for name, value in module.__dict__.items() if inspect.isfunction(value)]

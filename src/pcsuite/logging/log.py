@@ -103,6 +103,8 @@ class _ScoredGeneration(msgspec.Struct):
     finish_reason: str = ""
     latency_ms: float | None = None
     usage: UsageRecord | None = None
+    steps: int | None = None
+    tool_calls: int = 0
 
 
 class _ScoredAnswer(msgspec.Struct):

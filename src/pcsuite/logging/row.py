@@ -143,6 +143,14 @@ class GenerationRecord(msgspec.Struct, frozen=True):
     transcript: Annotated[list[dict[str, Any]] | None, FlatColumn(absent=True)] = None
     batch: Annotated[str | None, FlatColumn("batch_id")] = None
     """Id of the provider's batch that the answer came in, where it came in one."""
+    steps: Annotated[int | None, FlatColumn(after="reasoning_tokens")] = None
+    """Steps that a target says it took; ``None`` where none was said."""
+    loaded: Annotated[list[dict[str, Any]] | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
+    """Sources that a target says it read, each with ``source`` and perhaps ``sha256``; only in rows of targets."""
+    artifacts: Annotated[Any, FlatColumn(absent=True)] = msgspec.UNSET
+    """What else a target made; only in rows of targets that say so."""
+    stderr: Annotated[str | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
+    """The end of what a command wrote to its standard error, without secrets."""
 
 
 class RowLabel(msgspec.Struct, frozen=True):

@@ -212,12 +212,14 @@ class SplitPrompt:
         *,
         literal: Iterable[str] = (),
         inputs: Iterable[str] | None = None,
+        item_beside: bool = False,
     ) -> SplitPrompt:
         """The prompt with its variables ready to be filled by ``columns``, and the blocks that hold the item pinned.
 
         ``inputs`` are the columns that the item is (by default all): a block that shows none of them can be left out.
         ``literal`` are words that look like variables and are meant to the letter. Raises ``PromptError`` for a
-        variable that names no column, for one of ``forbidden`` (the answer), and where no block holds the item.
+        variable that names no column, for one of ``forbidden`` (the answer), and where no block holds the item, unless
+        that goes beside the prompt (``item_beside``).
         """
         plain = {block.name for block in self.blocks if self.source.to_the_letter and block.spans}
         sent = [
@@ -252,7 +254,7 @@ class SplitPrompt:
             pinned = block.pinned or (HOLDS_INPUT if shown & held else "")
             blocks.append(replace(block, text="".join(filled), pinned=pinned, jinja=jinja))
         self._refuse_holes(filling)
-        if not held & names.keys():
+        if not held & names.keys() and not item_beside:
             raise PromptError(
                 "the prompt has no placeholder for the item",
                 hint="put {{ input }} where the item goes, or add --append-input",
@@ -292,22 +294,33 @@ def _filling_note(filling: Filling, texts: Sequence[str]) -> str:
 
 
 def read_prompt(
-    path: str | Path, how: SplitMethod = "auto", *, append_input: bool = False, system: bool = False
+    path: str | Path,
+    how: SplitMethod = "auto",
+    *,
+    append_input: bool = False,
+    system: bool = False,
+    item_beside: bool = False,
 ) -> SplitPrompt:
     """Read a prompt from its file and split it; ``app.py:NAME`` names one of several prompts of a file.
 
     ``append_input`` puts the item after the prompt; ``system`` makes the prompt the system's message and the item the
-    user's. Raises ``PromptError`` where it cannot be read or is empty.
+    user's; ``item_beside`` leaves it alone, since the item goes beside it. Raises ``PromptError`` where it cannot be
+    read or is empty.
     """
     source = read_source(path)
     try:
-        return split_source(source, how, append_input=append_input, system=system)
+        return split_source(source, how, append_input=append_input, system=system, item_beside=item_beside)
     except PromptError as error:
         raise PromptError(f"{path}: {error}") from error
 
 
 def split_source(
-    source: PromptSource, how: SplitMethod = "auto", *, append_input: bool = False, system: bool = False
+    source: PromptSource,
+    how: SplitMethod = "auto",
+    *,
+    append_input: bool = False,
+    system: bool = False,
+    item_beside: bool = False,
 ) -> SplitPrompt:
     """Split a prompt, wherever it came from, into blocks; joined, their sources are its texts.
 
@@ -321,7 +334,7 @@ def split_source(
     texts = source.texts
     if how != "auto" and any(part.kind == DESCRIPTION for text in texts for part in text.parts):
         raise PromptError("tools are split at their descriptions", hint="leave out --split")
-    apart = source.to_the_letter and not append_input and not system
+    apart = source.to_the_letter and not append_input and not system and not item_beside
     system = system or apart
     if system and source.is_chat:
         raise PromptError("--system is for a prompt of one text, and this is a chat", hint="leave it out")

@@ -49,6 +49,7 @@ from pcsuite.evaluation.base import (
     Answer,
     Evaluation,
     JudgeCall,
+    MetricValue,
     NamedScore,
     Parsed,
     conclude,
@@ -246,7 +247,11 @@ class Pipeline:
                     costs = [call.cost_usd for call in judged if call.cost_usd is not None]
                     metrics["judge_cost_usd"] = sum(costs) if len(costs) == len(judged) else None
                 stage = SCORING
-                evaluation = await self._scoring.score(task.evaluator, item, outcome)
+                if outcome.finish_reason == "out_of_time":
+                    # Its own limit is no answer, whatever a scorer would make of an empty one.
+                    evaluation = unanswered_evaluation(f"ran out of its time limit ({cell.model_id})")
+                else:
+                    evaluation = await self._scoring.score(task.evaluator, item, outcome)
                 metrics = {**evaluation.metrics, **metrics, **more_metrics(unit, outcome, evaluation)}
                 parsed, scores = evaluation.parsed, evaluation.scores or msgspec.UNSET
             if timer.fired:
@@ -428,10 +433,14 @@ class RowTimer:
 
 def out_of_time_evaluation(stage: str, seconds: float) -> Evaluation:
     """The outcome of a row that took longer than it may: no answer, which scores 0 and says where the time went."""
-    parsed = Parsed(parse_errors=[f"row ran out of time: {seconds:g} s (limits.row_seconds) while {stage}"])
-    return conclude(
-        parsed, Answer("", "out_of_time"), score=0.0, exact_match=False, extra={ROW_OUT_OF_TIME: True}
-    )
+    why = f"row ran out of time: {seconds:g} s (limits.row_seconds) while {stage}"
+    return unanswered_evaluation(why, {ROW_OUT_OF_TIME: True})
+
+
+def unanswered_evaluation(why: str, extra: Mapping[str, MetricValue] | None = None) -> Evaluation:
+    """The outcome of an item that ran out of time: no answer, which scores 0 and says why."""
+    parsed = Parsed(parse_errors=[why])
+    return conclude(parsed, Answer("", "out_of_time"), score=0.0, exact_match=False, extra=extra or {})
 
 
 def unforeseen(stage: str, error: Exception) -> str:
@@ -461,6 +470,10 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
     )
     latencies = [call["latency_ms"] for call in calls]
     timed = [latency for latency in latencies if latency is not None]
+    steps = [call["steps"] for call in calls if "steps" in call]
+    told = [step for call in calls for step in call.get("transcript", ())]
+    loaded = [source for call in calls for source in call.get("loaded", ())]
+    stderr = "\n".join(call["stderr"] for call in calls if "stderr" in call)
     record = GenerationRecord(
         text=outcome.text,
         finish_reason=outcome.finish_reason,
@@ -469,10 +482,14 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
         constraint_backend=next(filter(None, (call.get("constraint_backend") for call in calls)), None),
         cache_hit=bool(calls) and all(call.get("cache_hit", False) for call in calls),
         react_steps=outcome.react_steps,
-        tool_calls=outcome.tool_calls,
+        tool_calls=outcome.tool_calls + sum(call.get("tool_calls", 0) for call in calls),
         attempts=sum(max(1, call.get("attempts", 1)) for call in calls) or 1,
-        transcript=outcome.transcript,
+        transcript=outcome.transcript if not told else [*(outcome.transcript or ()), *told],
         batch=next(filter(None, (call.get("batch") for call in calls)), None),
+        steps=sum(steps) if steps else None,
+        loaded=loaded or msgspec.UNSET,
+        artifacts=next((call["artifacts"] for call in reversed(calls) if "artifacts" in call), msgspec.UNSET),
+        stderr=stderr or msgspec.UNSET,
     )
     return record, usage
 

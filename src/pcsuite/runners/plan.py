@@ -133,6 +133,7 @@ class Cell:
             gold=partial(evaluator.gold_answer, item),
             wrong=partial(evaluator.wrong_answer, item),
             question=item.input_text,
+            given=item.given(),
         )
 
 

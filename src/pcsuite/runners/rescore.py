@@ -127,6 +127,8 @@ def _begun(
         if row.generation is None or row.kind != "main" or item is None or task is None:
             outcome.skipped += 1
             continue
+        if row.generation.finish_reason == "out_of_time":
+            continue  # there is no answer, and the score of that is 0 by any scorer
         text, finish = row.generation.text, row.generation.finish_reason
         answer = Answer(text, finish, retrieved_of(row), row.judge or ())
         yield row, item, scoring.begin(task[0], item, answer)

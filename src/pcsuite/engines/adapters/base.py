@@ -98,6 +98,18 @@ class Generation(TypedDict):
     """What the server says that the call cost; it goes before any price list."""
     prompt_cut: NotRequired[int]
     """Characters of the prompt's beginning, where it was read by itself before the rest."""
+    steps: NotRequired[int]
+    """Steps that a target says it took."""
+    tool_calls: NotRequired[int]
+    """Calls of tools that a target says it made."""
+    transcript: NotRequired[list[dict[str, Any]]]
+    """What a target says it did, step by step."""
+    loaded: NotRequired[list[dict[str, Any]]]
+    """Sources that a target says it read, each with ``source`` and, where it says so, ``sha256``."""
+    artifacts: NotRequired[Any]
+    """What else a target made, as JSON."""
+    stderr: NotRequired[str]
+    """The end of what a command wrote to its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +163,7 @@ class Tool:
 
 
 class CallContext(msgspec.Struct, frozen=True):
-    """What a call is for. A simulated model answers from it; real models never see it."""
+    """What a call is for. A simulated model answers from it, a target gets item and files; models never see it."""
 
     task_id: str
     item_id: str
@@ -166,6 +178,12 @@ class CallContext(msgspec.Struct, frozen=True):
     """Of a judge's call: whether the answer it judges is a good one; ``None`` for every other call."""
     question: str = ""
     """The item's input, which a model that may search looks for."""
+    given: Mapping[str, Any] = {}
+    """The item as a target gets it, without its truth (:meth:`pcsuite.data.items.Item.given`)."""
+    files: Mapping[str, str] = {}
+    """Files that a target works on, by name, and where they are."""
+    folder: str = ""
+    """Where a target's command is run; empty for its own folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +323,12 @@ class ModelAdapter(ABC):
     """Whether :meth:`count_tokens` asks a server, so that it may block or fail as a call does."""
     stands_in: ClassVar[bool] = False
     """Whether it stands in for models that are not there: then it enforces what any backend would."""
-    cacheable: ClassVar[bool] = True
+    cacheable: bool = True
     """Whether the prompt, decoding, seed and constraint determine the answer, so that it may be reused."""
+    takes_items: ClassVar[bool] = False
+    """Whether it gets the item beside the prompt, which then need not show it."""
+    own_costs: ClassVar[bool] = False
+    """Whether it says itself what a call costs, so that a cost limit can hold without a price."""
 
     def __init__(
         self,

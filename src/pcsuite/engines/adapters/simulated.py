@@ -118,7 +118,7 @@ class SimulatedAdapter(ModelAdapter):
 
     Options: ClassVar[type[BaseModel]] = SimulatedOptions
     native_constraints: frozenset[ConstraintKind] = frozenset({"json_schema", "regex", "cfg"})
-    cacheable: ClassVar[bool] = False
+    cacheable = False
     stands_in: ClassVar[bool] = True
     options: SimulatedOptions
 

@@ -1,0 +1,162 @@
+"""Services as targets: a real server on loopback, request templates, JMESPaths and secrets."""
+
+import json
+
+import pytest
+from aiohttp import web
+
+from pcsuite.errors import ConfigError, EngineError
+from pcsuite.prompts.verbatim import chat_piece
+from support.targets import adapter_for, ask, request_for
+from support.threaded_server import ThreadedServer
+
+
+class Chat(ThreadedServer):
+    """Answers every request with what it is told, and keeps what it saw."""
+
+    def __init__(self, answer, status=200, content_type="application/json", delay_s=0.0):
+        super().__init__()
+        self.answer, self.status, self.content_type, self.delay_s = answer, status, content_type, delay_s
+        self.bodies, self.headers = [], []
+
+    def app(self):
+        app = web.Application()
+        app.router.add_post("/chat", self.chat)
+        return app
+
+    async def chat(self, request):
+        import asyncio
+
+        self.bodies.append(await request.json())
+        self.headers.append(dict(request.headers))
+        await asyncio.sleep(self.delay_s)
+        answer = self.answer(self.bodies[-1]) if callable(self.answer) else self.answer
+        text = answer if isinstance(answer, str) else json.dumps(answer)
+        return web.Response(text=text, status=self.status, content_type=self.content_type)
+
+
+def asked(server, request=None, **options):
+    with server:
+        return ask(
+            adapter_for(".", f"{server.origin}/chat", **options),
+            request or request_for(item={"text": "Late"}),
+        )[0]
+
+
+def test_without_a_template_the_whole_call_is_posted_and_output_is_read():
+    server = Chat({"output": "billing", "steps": 2, "cost_usd": 0.5})
+    answer = asked(server)
+    assert server.bodies == [{"prompt": "Be brief.", "item": {"text": "Late"}, "seed": 7, "files": {}}]
+    assert (answer["text"], answer["steps"], answer["cost_usd"]) == ("billing", 2, 0.5)
+
+
+def test_a_plain_text_is_the_answer():
+    assert asked(Chat("just text\n", content_type="text/plain"))["text"] == "just text"
+
+
+def test_a_template_is_filled_with_values_of_their_own_kind():
+    server = Chat({"choices": [{"message": {"content": "ok"}}], "usage": {"total_tokens": 12}})
+    body = {
+        "system": "{{ prompt }}",
+        "question": "Q: {{ item.text }} ({{ seed }})",
+        "seed": "{{seed}}",
+        "all": "{{ item }}",
+        "messages": "{{ messages }}",
+        "stream": False,
+    }
+    answer = asked(
+        server,
+        body=json.dumps(body),
+        answer="choices[0].message.content",
+        read={"tokens": "usage.total_tokens", "steps": "not.there"},
+    )
+    assert server.bodies == [
+        {
+            "system": "Be brief.",
+            "question": "Q: Late (7)",
+            "seed": 7,
+            "all": {"text": "Late"},
+            "messages": [{"role": "user", "content": "Be brief."}],
+            "stream": False,
+        }
+    ]
+    assert answer["text"] == "ok"
+    assert answer["usage"]["total_tokens"] == 12
+    assert "steps" not in answer
+
+
+def test_a_secret_is_named_by_its_variable_and_never_shown(monkeypatch):
+    monkeypatch.setenv("CHAT_TOKEN", "tok-0123456789-secret")
+    server = Chat(lambda body: {"output": "you sent tok-0123456789-secret"})
+    with server:
+        adapter = adapter_for(
+            ".", f"{server.origin}/chat", headers={"Authorization": "Bearer ${CHAT_TOKEN}", "X-Price": "$$5"}
+        )
+        answer = ask(adapter, request_for())[0]
+    assert server.headers[0]["Authorization"] == "Bearer tok-0123456789-secret"
+    assert server.headers[0]["X-Price"] == "$5"
+    assert answer["text"] == "you sent ***"
+    assert "tok-0123456789" not in str(adapter.identity()) + repr(adapter.options)
+
+
+def test_its_own_limit_is_an_outcome_and_a_broken_connection_is_not():
+    answer = asked(Chat({"output": "late"}, delay_s=3), timeout_s=0.3)
+    assert answer["finish_reason"] == "out_of_time"
+    with pytest.raises(EngineError) as error:
+        ask(adapter_for(".", "http://127.0.0.1:9/chat"), request_for())
+    assert error.value.retryable
+    assert error.value.unreachable
+
+
+@pytest.mark.parametrize(("status", "retryable"), [(503, True), (400, False), (302, False)])
+def test_an_error_status_is_a_failed_call(status, retryable):
+    with pytest.raises(EngineError) as error:
+        asked(Chat({"error": "no"}, status=status))
+    assert error.value.retryable is retryable
+
+
+def test_a_path_that_finds_nothing_says_what_there_is():
+    with pytest.raises(EngineError, match="'a.b' finds nothing in the response, which has reply, id"):
+        asked(Chat({"reply": "x", "id": 3}), answer="a.b")
+
+
+def test_a_response_that_is_no_json_is_told_so():
+    with pytest.raises(EngineError, match="the response is no JSON"):
+        asked(Chat("<html>", content_type="text/html"), answer="output")
+
+
+def test_a_chat_needs_messages_in_the_template():
+    chat = chat_piece(0, "system", "Be brief.")
+    server = Chat({"output": "x"})
+    with pytest.raises(EngineError, match="{{ messages }}"):
+        asked(server, request_for(chat), body={"p": "{{ prompt }}"})
+
+
+def test_a_column_that_the_item_has_not_is_named():
+    with pytest.raises(EngineError, match=r"shows item.txt, and the item has text"):
+        asked(Chat({"output": "x"}), body={"p": "{{ prompt }}", "t": "{{ item.txt }}"})
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"body": '{"p": "{{ promt }}"}'}, "unknown placeholder {{ promt }}.*did you mean 'prompt'"),
+        ({"body": '{"p": "fixed"}'}, "no place for the prompt"),
+        ({"body": "{not json"}, "the request template is no JSON"),
+        ({"answer": "choices["}, "'choices\\[' is no JMESPath"),
+        ({"read": {"token": "a"}}, "'token' is nothing that is read .*tokens"),
+        ({"headers": {"Authorization": "$NOT_SET_ANYWHERE"}}, "variable NOT_SET_ANYWHERE, which is not set"),
+        ({"headers": {"Authorization": "Bearer abcdef123456"}}, "holds a secret: name its variable"),
+        ({"worker": True}, "'worker' is for commands"),
+    ],
+)
+def test_each_mistake_is_one_clear_line_before_anything_is_asked(options, problem):
+    with pytest.raises(ConfigError, match=problem) as error:
+        adapter_for(".", "http://127.0.0.1:9/chat", **options)
+    assert "\n" not in str(error.value)
+
+
+def test_no_secret_may_stand_in_the_address():
+    with pytest.raises(ConfigError, match="no credentials in the address") as error:
+        adapter_for(".", "http://127.0.0.1:9/chat?api_key=abcdef123456")
+    assert "abcdef123456" not in str(error.value)
