@@ -16,6 +16,7 @@ from pcsuite.ablation.ablate import FINGERPRINT, _alarms
 from pcsuite.config.load import load_suite
 from pcsuite.errors import ConfigError, ErrorRateError
 from pcsuite.logging.log import iter_rows
+from pcsuite.logging.looks import read_looks
 from pcsuite.logging.segments import read_log_lines
 from pcsuite.runners.executors import ExecutorChoice
 from support.ablating import PROMPT, QUEUES, request_in, words_of
@@ -368,3 +369,34 @@ def test_on_a_ray_cluster_it_says_the_same(tmp_path):
     assert [entry.effect.value for entry in there.verdicts] == [entry.effect.value for entry in here.verdicts]
     assert there.trim.dropped == here.trim.dropped
     assert {row.run_id for row in iter_rows(there.log)} == {row.run_id for row in iter_rows(here.log)}
+
+
+def test_planned_looks_decide_what_is_clear_and_give_up_what_is_not(tmp_path):
+    made = ablate(
+        request_in(
+            tmp_path,
+            items=480,
+            effects={"rules": 3.0, "noise": -3.0},
+            until="decided",
+            looks=4,
+            margin=0.25,
+        ),
+        quiet=True,
+    )
+    verdicts = {entry.block: entry for entry in made.verdicts}
+    assert (verdicts["rules"].verdict, verdicts["noise"].verdict) == ("helps", "hurts")
+    assert verdicts["rules"].effect.method == "planned looks"
+    assert verdicts["rules"].effect.low > 0
+    looks = read_looks(made.log)
+    assert {look.visited for look in looks} <= {60, 120, 180, 240}
+    assert {look.planned for look in looks} == {4}
+    assert made.items < 240
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [({"looks": 4}, "--until decided"), ({"looks": 1, "until": "decided"}, "from 2 to")]
+)
+def test_looks_that_cannot_be_planned_are_refused(tmp_path, given, said):
+    with pytest.raises(ConfigError, match="--looks") as error:
+        ablate(request_in(tmp_path, **given), quiet=True)
+    assert said in str(error.value)

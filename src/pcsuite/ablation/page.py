@@ -58,11 +58,7 @@ def render_ablation(result: AblationResult) -> str:
         diff=picture.diff_lines(result),
         undecided=[*picture.undecided_lines(result), *picture.posterior_lines(result)],
         margin=picture.margin_sentence(result),
-        limits=(
-            "limits are those of confidence sequences, which hold at every look and for all blocks together"
-            if study.request.until
-            else "intervals are 95 %; p is Holm's, over all blocks"
-        ),
+        limits=picture.limits_words(study.request),
         measures=list(MEASURES.values()),
         flips=flip_examples(result),
         texts={block.name: cut_text(block.text) for block in study.prompt.blocks},

@@ -16,6 +16,7 @@ from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
 from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
+from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
@@ -245,6 +246,14 @@ def _item_names(names: Sequence[str]) -> str:
 
 
 # What is said in sentences.
+
+
+def limits_words(request: AblationRequest) -> str:
+    """What the limits of blocks are, and what p is corrected for."""
+    if not request.until:
+        return "intervals are 95 %; p is Holm's, over all blocks"
+    whose = "confidence sequences" if request.looks is None else f"{request.looks} planned looks"
+    return f"limits are those of {whose}, which hold at every look and for all blocks together"
 
 
 def headline(result: AblationResult) -> str:

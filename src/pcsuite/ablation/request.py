@@ -65,6 +65,8 @@ class AblationRequest(init_task.TableRequest):
     """Whether each block has the probabilities that it helps, and that it matters less than the margin."""
     until: Literal["decided"] | None = None
     """Ask batches of items until every block is decided, instead of all of them."""
+    looks: int | None = None
+    """With ``until``: look so many times, after equal parts of the items, instead of after every batch."""
     missing: MissingAnswers | None = None
     """What is made of answers that never came; by default what the profile says, ``bound``."""
     regime: str = "D0"

@@ -52,6 +52,7 @@ from pcsuite.prompts.verbatim import fill_placeholders, render_jinja
 SIMULATED = "simulated"
 BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
+MOST_LOOKS = 20
 _FOLDER = "ablations"
 _PROFILE, _CONDITIONS = "profile.yaml", "conditions.yaml"
 _JOURNAL = ".study.changes"
@@ -264,7 +265,8 @@ class Study:
         return {
             "primary": [{"condition": without(name, self.free).id, "baseline": FULL} for name in self.free],
             "margin": self.request.margin,
-            "stopping": {"rule": "no_worse", "batch": BATCH},
+            "stopping": {"rule": "no_worse"}
+            | ({"batch": BATCH} if self.request.looks is None else {"looks": self.request.looks}),
         }
 
     def fingerprint(self) -> str:
@@ -301,10 +303,11 @@ def prepare(request: AblationRequest) -> Study:
             f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
             hint="leave one of the two out",
         )
-    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
-        value = getattr(request, flag)
-        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
-            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
+    if request.looks is not None and (request.until is None or not 2 <= request.looks <= MOST_LOOKS):
+        raise ConfigError(
+            f"--looks {request.looks}: with --until decided, from 2 to {MOST_LOOKS}",
+            hint="--until decided --looks 4",
+        )
     study = _read_each(request, _FOLDER)
     free = study.free
     name: DesignName = "leave-one-out" if request.until else request.design

@@ -52,6 +52,7 @@ POWER = 0.8
 MOST_SUSPECTS = 4  # six pairs, each of which is an arm of its own to pay for
 MOST_ITEMS = 1_000_000
 RAN_OUT = "the items ran out before it was decided"
+GIVEN_UP = "given up at look {} of {}: the items left would hardly have decided it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,25 +260,34 @@ def judge_looks(
 
     ``arms`` are the full prompt and the shams that were asked, on the items that were asked until then.
     Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say. The
-    effect of a block that was decided early is free of the bias of stopping (:mod:`pcsuite.stats.early_stop`).
+    effect of a block that was decided early is free of the bias of stopping (:mod:`pcsuite.stats.early_stop`). Of
+    looks that were planned both are those of :func:`~pcsuite.contrasts.judge_planned_look`, and "helps" and "hurts" are
+    corrected over the blocks by Holm, as in a fixed design: the p-values hold at whichever look a block was stopped.
     """
     floor, judged = at_floor(arms[FULL].values, margin), []
     bounded = {name: replace(scores, bounds=(0, 1)) for name, scores in arms.items()}
-    family = Family("bonferroni", size=len(blocks))
-    for block in blocks:
+    planned = any(look.planned for look in looks.values())
+    method = contrasts.PLANNED if planned else "confidence sequence"
+    family = Family("holm" if planned else "bonferroni", size=len(blocks))
+    p_values = [looks[block].p_value if block in looks else 1.0 for block in blocks]
+    for block, p_value in zip(blocks, family.corrected(p_values).tolist(), strict=True):
         look = looks.get(block)
         if look is None:
-            nothing = undefined("confidence sequence", 0)
-            judged.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None, RAN_OUT))
+            judged.append(
+                BlockVerdict(block, "undecided", undefined(method, 0), 1.0, None, False, None, RAN_OUT)
+            )
             continue
         # The look is at the prompt without the block less the full one; an effect is the block's.
-        gain = Estimate(look.effect, look.low, look.high, look.level, look.items, "confidence sequence")
+        gain = Estimate(look.effect, look.low, look.high, look.level, look.items, method)
+        said = look.verdict
+        if planned and not look.missing and contrasts.is_reliable(p_value) and look.effect:
+            said = "better" if look.effect > 0 else "worse"
         sham = None
         if f"~{block}" in arms:
             sham = judge_look(bounded, _against_full(f"~{block}"), Family("none", margin=margin))
-        no_worse = contrasts.rules_out_loss(gain, margin)
+        no_worse = look.no_worse if planned else contrasts.rules_out_loss(gain, margin)
         verdict, note = _in_words(
-            contrasts.above_floor(cast(contrasts.Verdict, look.verdict), at_floor=bool(floor)),
+            contrasts.above_floor(cast(contrasts.Verdict, said), at_floor=bool(floor)),
             no_worse,
             sham is not None and sham.no_worse,
         )
@@ -288,14 +298,19 @@ def judge_looks(
                 block,
                 verdict,
                 negated(gain),
-                float(family.corrected([look.p_value])[0]),
+                p_value,
                 sham.estimate if sham is not None and sham.estimate.n > 1 else None,
                 no_worse,
                 None,
-                RAN_OUT if verdict == "undecided" else note,
+                _open_end(look) if verdict == "undecided" else note,
             )
         )
     return judged
+
+
+def _open_end(look: Look) -> str:
+    """Why a block that was looked at is undecided."""
+    return GIVEN_UP.format(look.number, look.planned) if look.stopped and look.planned else RAN_OUT
 
 
 def at_floor(full: Scores, margin: float) -> str:

@@ -54,6 +54,7 @@ ABLATE = (
         flag("--until",
              "ask batches of items until every block is decided, instead of all; arms that are decided stop",
              choices=("decided",)),
+        options.LOOKS.but(),
         flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
         flag("--limit", "at most N items", type=int, metavar="N"),
         options.MISSING.but(),
@@ -111,7 +112,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate triage.md --data tickets.csv --scorer my_scorer.py:score
       pcsuite ablate triage.md --data tickets.csv --answer queue --cluster customer
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
-      pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --margin 0.05
+      pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --looks 4 --margin 0.05
       pcsuite ablate app.py:SYSTEM_PROMPT --data tickets.csv --system
       pcsuite ablate triage.md --data tickets.csv --models openai/gpt-5-mini,openai/gpt-5.5   # old, new
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format

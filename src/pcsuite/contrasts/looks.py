@@ -109,12 +109,13 @@ class PlannedLook:
     moved: int | None
     """Items that gained or lost, of right-or-wrong answers on unrelated items; else ``None``."""
     chance: float
-    """Chance that the looks to come decide it, by what was seen; 0 after the last."""
+    """Chance that the looks to come say more than the verdict, by what was seen; 0 after the last."""
 
     @property
     def hopeless(self) -> bool:
-        """Whether the items to come would hardly decide it."""
-        return self.verdict == "undecided" and self.chance < HOPELESS
+        """Whether the items to come would hardly say more: decide what is undecided, or show *better* or *worse* of
+        what is no worse."""
+        return self.verdict not in ("better", "worse") and self.chance < HOPELESS
 
 
 def judge_planned_look(
@@ -167,7 +168,7 @@ def judge_planned_look(
         )
     p_value = min(p_value, before.p_value if before is not None else 1.0)
     changed = verdict_of_change(
-        claim.estimate.value, p_value * sharing, better=contrast.better, alpha=_UP_TO * family.alpha
+        claim.estimate.value, p_value * sharing, better=contrast.better, alpha=family.alpha
     )
     if changed != "undecided" and known:
         verdict = changed
@@ -183,12 +184,8 @@ def judge_planned_look(
         verdict,
         result.shown_no_worse or (before is not None and before.no_worse),
         moved,
-        _chance(claim, family, fraction, sharing, equivalent=equivalent),
+        _chance(claim, family, fraction, sharing, verdict, equivalent=equivalent),
     )
-
-
-_UP_TO = 1 + 1e-9
-"""The grid of p-values has the level itself on it: a p-value at the level is one that rejects."""
 
 
 def _is_walk(measured: Measurement) -> bool:
@@ -212,8 +209,10 @@ def _repeated_limits(claim: Measurement, level: float, before: PlannedLook | Non
     return replace(limits, low=float(ends[0]), high=float(ends[1]))
 
 
-def _chance(claim: Measurement, family: Family, fraction: float, sharing: int, *, equivalent: bool) -> float:
-    """Chance that the looks to come decide: as if the last had all of α that is left."""
+def _chance(
+    claim: Measurement, family: Family, fraction: float, sharing: int, verdict: Verdict, *, equivalent: bool
+) -> float:
+    """Chance that the looks to come say more than a verdict: as if the last had all of α."""
     seen, better = claim.n, claim.contrast.better or 1
     planned = round(seen / fraction) if fraction > 0 else seen
     if planned <= seen:
@@ -228,7 +227,7 @@ def _chance(claim: Measurement, family: Family, fraction: float, sharing: int, *
         seen,
         planned,
         level=family.alpha / sharing,
-        margin=family.margin,
+        margin=family.margin if verdict == "undecided" else None,
         no_worse_level=family.alpha,
         equivalent=equivalent,
     )

@@ -309,7 +309,10 @@ class UntilDecided:
             filled = [judged(self._filled(arm, low=low), ()) for low in (True, False)]
             if any(end is None or not _same_claim(verdict, end.verdict) for end in filled):
                 verdict = "undecided"
-        stopped = self._ends_by(verdict) or (number < len(ends) and look.hopeless)
+        # No worse is not all that may be said of what is better: it goes on while that can still be shown.
+        stopped = verdict in ("better", "worse")
+        stopped |= (self._ends_by(verdict) or verdict == "undecided") and look.hopeless and number < len(ends)
+        stopped |= self._ends_by(verdict) and number == len(ends)
         return self._noted(
             arm,
             visited,

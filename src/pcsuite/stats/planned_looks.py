@@ -67,48 +67,44 @@ def walk_p(sums: Sequence[float], moved: Sequence[int], shares: Sequence[float],
         raise AnalysisError(f"level is {level:g}, it must lie between 0 and 1")
     below = math.ceil(math.log(level / _LEAST_LEVEL) / math.log(_GRAIN)) if level > _LEAST_LEVEL else 0
     above = math.ceil(math.log(1 / level) / math.log(_GRAIN))
-    levels = np.minimum(1.0, level * _GRAIN ** np.arange(-below, above + 1.0))
-    reach = int(moved[-1]) if len(moved) else 0
-    if not reach:
-        return 1.0
-    distance = np.abs(np.arange(-reach, reach + 1))
-    at = np.zeros((len(levels), 2 * reach + 1))
-    at[:, reach] = 1.0  # by level: the chance of each sum without having been beyond a boundary
+    # A hair below, so that what is decided at the level is a p-value below it.
+    levels = np.minimum(1.0, (1 - 1e-9) * level * _GRAIN ** np.arange(-below, above + 1.0))
+    # By level: the chance of so many gains among the items that moved, without having been beyond a boundary.
+    at = np.ones((len(levels), 1))
     spent = np.zeros(len(levels))
     beyond = np.zeros(len(levels), dtype=bool)
     before, allowed = 0, 0.0
     for total, count, share in zip(sums, moved, shares, strict=True):
-        at = _walked(at, int(count) - before)
-        before, allowed = int(count), allowed + share
-        # Chance to be at least so far out, from the farthest in: the nearest boundary that the level has left for it.
-        tails = np.zeros((len(levels), reach + 2))
-        for far in range(reach, -1, -1):
-            sides = at[:, reach - far] + (at[:, reach + far] if far else 0.0)
-            tails[:, far] = tails[:, far + 1] + sides
-        within = spent[:, None] + tails <= (levels * allowed)[:, None] * (1 + 1e-12)
-        boundary = np.argmax(within, axis=1)
-        beyond |= abs(total) >= boundary - 1e-9
-        spent += tails[np.arange(len(levels)), boundary]
+        count = int(count)
+        at = _walked(at, count - before)
+        before, allowed = count, allowed + share
+        # Chance to be so far out or farther, from the farthest in: the nearest boundary that the level has left for.
+        nearest = count // 2
+        sides = at[:, : nearest + 1] + at[:, ::-1][:, : nearest + 1]
+        if count % 2 == 0:
+            sides[:, nearest] /= 2  # as many gains as losses: one sum, not two
+        tails = np.cumsum(sides, axis=1)
+        inside = (spent[:, None] + tails <= (levels * allowed)[:, None] * (1 + 1e-12)).sum(axis=1)
+        boundary = count - 2 * (inside - 1)  # beyond reach where there is none
+        beyond |= abs(total) >= boundary
+        spent += np.where(inside > 0, tails[np.arange(len(levels)), inside - 1], 0.0)
+        distance = np.abs(2 * np.arange(count + 1) - count)
         at[distance[None, :] >= boundary[:, None]] = 0.0
     held = np.logical_and.accumulate(beyond[::-1])[::-1]
     return float(levels[np.argmax(held)]) if held.any() else 1.0
 
 
 def _walked(at: FloatArray, steps: int) -> FloatArray:
-    """The chances of each sum after so many further steps of ±1."""
+    """The chances of each number of gains after so many further items that moved."""
     if steps <= 0:
         return at
-    width = at.shape[1]
-    logs = [
-        math.lgamma(steps + 1) - math.lgamma(up + 1) - math.lgamma(steps - up + 1) - steps * math.log(2)
-        for up in range(steps + 1)
-    ]
-    kernel = np.zeros(2 * steps + 1)
-    kernel[::2] = np.exp(logs)
-    points = width + 2 * steps
+    ups = np.arange(steps + 1)
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(ups[1:]))])
+    kernel = np.exp(factorials[-1] - factorials - factorials[::-1] - steps * math.log(2))
+    width = at.shape[1] + steps
+    points = 1 << (width - 1).bit_length()
     product = np.fft.rfft(at, points, axis=1) * np.fft.rfft(kernel, points)[None, :]
-    walked = np.fft.irfft(product, points, axis=1)[:, steps : steps + width]
-    return np.asarray(np.maximum(walked, 0.0))
+    return np.asarray(np.maximum(np.fft.irfft(product, points, axis=1)[:, :width], 0.0))
 
 
 def chance_to_decide(
