@@ -33,6 +33,8 @@ from collections import Counter
 import numpy as np
 from ablation_truth import Answers, World, arms_of
 
+from pcsuite.ablation.arms import first_groups, halves
+from pcsuite.ablation.screen import arm_without, groups_to_split, judge_groups
 from pcsuite.ablation.study import BATCH
 from pcsuite.ablation.verdicts import judge_blocks, judge_looks
 from pcsuite.contrasts import ArmScores, Contrast, Family, judge_look, judge_planned_look
@@ -99,6 +101,20 @@ def looked_at(take):
         return {(entry.block,): entry.verdict for entry in judged}, calls + most
 
     return rule
+
+
+def groups(arms, items, margin, rng):
+    """Groups left out together, those that matter split."""
+    names = arms.names
+    asked = list(first_groups(names))
+    while True:
+        shown = {"full": ArmScores(arms.without()[:items])}
+        shown |= {arm_without(group, names): ArmScores(arms.without(group)[:items]) for group in asked}
+        judged = judge_groups(shown, names, margin=margin, rng=rng)
+        more = [half for group in groups_to_split(judged) for half in halves(group)]
+        if not more:
+            return {entry.blocks: entry.verdict.verdict for entry in judged}, (len(asked) + 1) * items
+        asked += more
 
 
 CONTRAST = Contrast.of("without", "full")
@@ -189,6 +205,7 @@ RULES = {
     "6 planned looks": planned(6),
     "4 looks, pocock": planned(4, "pocock"),
     "bets after every batch": looked_at(betting),
+    "groups": groups,
 }
 
 

@@ -18,8 +18,17 @@ from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import BlockDifference, model_differences
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, SharedRows, of_items
-from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
+from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, first_groups, halves, without
 from pcsuite.ablation.request import AblationRequest
+from pcsuite.ablation.screen import (
+    Group,
+    GroupVerdict,
+    arm_without,
+    block_verdicts,
+    group_name,
+    groups_to_split,
+    judge_groups,
+)
 from pcsuite.ablation.study import Study, prepare
 from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
@@ -132,6 +141,9 @@ class AblationResult:
     """Whether that was because too many calls failed; else the budget was used up."""
     judge: str = ""
     """Of a judged task: what is known of its judge, in a sentence."""
+    groups: Sequence[GroupVerdict] = ()
+    """Of a screening: every group of blocks that was left out, each before those within it. :attr:`measures` and
+    :attr:`flips` have them by their names too."""
     beside: Sequence[AblationResult] = ()
     """What the same ablation found on further models and tables."""
     differences: Sequence[BlockDifference] = ()
@@ -240,6 +252,8 @@ class _AblationRun:
                 else:
                     await self._ask(self.plan)
                     for cell in self.cells:
+                        if self._screens:
+                            await self._split_groups(cell)
                         await self._shams(cell)
                 for cell in self.cells:
                     cell.pairs = await self._pairs(cell)
@@ -274,17 +288,51 @@ class _AblationRun:
         if controls and self.visited:
             await self._ask(self._plan_of(controls, "controls", most=self.visited))
 
+    @property
+    def _screens(self) -> bool:
+        """Whether groups of blocks are left out, and only those that matter are split."""
+        return self.study.design.name == "groups"
+
+    def _judge_groups(self, cell: _Cell, purpose: str, *, lenient: bool = False) -> list[GroupVerdict]:
+        request = self.study.request
+        return judge_groups(
+            cell.measured.lenient if lenient else cell.measured.arms,
+            self.study.free,
+            margin=request.margin,
+            rng=named_rng(purpose, request.run_name, cell.study.model_id),
+            missing=self._missing,
+            assume=request.assume,
+        )
+
+    async def _split_groups(self, cell: _Cell) -> None:
+        """Ask the halves of groups that matter, and theirs, until nothing that matters is left to be split."""
+        while not self.stopped:
+            groups = groups_to_split(self._judge_groups(cell, "groups"))
+            arms = [self._arm_without(half) for group in groups for half in halves(group)]
+            if not arms:
+                return
+            await self._ask(self._plan_of(arms, "groups", of=[cell]))
+
+    def _arm_without(self, blocks: Iterable[str]) -> PromptArm:
+        gone = set(blocks)
+        free = self.study.free
+        return arm_of([name for name in free if name not in gone], free)
+
     async def _shams(self, cell: _Cell) -> None:
         """Ask the shams of the blocks that help or hurt: of no other block does a sham decide anything."""
-        verdicts = judge_blocks(
-            cell.measured.arms,
-            self.study.free,
-            margin=self.study.request.margin,
-            rng=named_rng("shams", self.study.request.run_name),
-            powered=self._powered(cell),
-            missing=self._missing,
-            assume=self.study.request.assume,
-            comparisons=self._comparisons,
+        verdicts = (
+            block_verdicts(self._judge_groups(cell, "shams"), self.study.free)
+            if self._screens
+            else judge_blocks(
+                cell.measured.arms,
+                self.study.free,
+                margin=self.study.request.margin,
+                rng=named_rng("shams", self.study.request.run_name),
+                powered=self._powered(cell),
+                missing=self._missing,
+                assume=self.study.request.assume,
+                comparisons=self._comparisons,
+            )
         )
         moved = [f"~{entry.block}" for entry in verdicts if entry.verdict in ("helps", "hurts")]
         shams = [arm for arm in self.study.design.arms if arm.id in moved]
@@ -359,7 +407,11 @@ class _AblationRun:
             await self._ask(self._plan_of(new, "pairs", of=[cell]))
         if len(free) < 3:
             return []
-        return [pair for pair in combinations(free, 2) if _without_both(pair, free).id in cell.arms]
+        return [
+            pair
+            for pair in combinations(free, 2)
+            if all(name in cell.arms for name in (_without_both(pair, free).id, *(f"-{one}" for one in pair)))
+        ]
 
     async def _trim(self) -> list[Trim] | None:
         """Choose on the first part of the items, confirm on the other; on every model and table at once."""
@@ -375,16 +427,23 @@ class _AblationRun:
             return nothing
         first = [slice(0, self.visited or cell.study.chosen_on) for cell in self.cells]
         other = [slice(cell.study.chosen_on, None) for cell in self.cells]
-        lengths = {block.name: len(block.text) for block in study.prompt.blocks}
+        units = await self._units(first) if self._screens else {name: (name,) for name in free}
+        if units is None:
+            return None
+        sizes = {block.name: len(block.text) for block in study.prompt.blocks}
+        lengths = {unit: sum(sizes[name] for name in blocks) for unit, blocks in units.items()}
         scores = [
             (
                 cell.measured.scores[FULL][part],
-                {name: cell.measured.scores[without(name, free).id][part] for name in free},
+                {
+                    unit: cell.measured.scores[arm_without(blocks, free)][part]
+                    for unit, blocks in units.items()
+                },
             )
             for cell, part in zip(self.cells, first, strict=True)
         ]
         choosing = choose_drops(scores, margin=margin, tokens=lengths)
-        chosen = await self._search(choosing, "trim-choice", first)
+        chosen = await self._search(choosing, "trim-choice", first, units)
         confirming = confirm_drops(
             chosen or (),
             [of_items(cell.measured.arms[FULL], part) for cell, part in zip(self.cells, other, strict=True)],
@@ -393,17 +452,50 @@ class _AblationRun:
             missing=self._missing,
             assume=study.request.assume,
         )
-        return await self._search(confirming, "trim-confirmation", other)
+        trims = await self._search(confirming, "trim-confirmation", other, units)
+        return None if trims is None else [trim.of_blocks(units) for trim in trims]
+
+    async def _units(self, parts: Sequence[slice]) -> dict[str, Group] | None:
+        """What is dropped or kept as a whole, by name: groups of blocks, split where the first part of the items shows
+        a loss, by those items alone; ``None`` where the budget ended before it was known.
+
+        What the screening split was found out on all items: chosen by it, a prompt could not be confirmed on them.
+        """
+        free, margin = self.study.free, self.study.request.margin
+        units: dict[str, Group] = {}
+        (cell,), (part,) = self.cells, parts
+        waiting: list[Group] = first_groups(free)
+        while waiting:
+            arms = [self._arm_without(group) for group in waiting]
+            await self._ask(self._plan_of(arms, "trim-choice", most=part.stop, of=[cell]))
+            if self.stopped:
+                return None
+            scores, further = cell.measured.scores, list[Group]()
+            for group, arm in zip(waiting, arms, strict=True):
+                loss = finite((scores[FULL] - scores[arm.id])[part])
+                whole = len(group) == 1 or (len(loss) > 0 and float(loss.mean()) <= margin / 2)
+                if whole:
+                    units[group_name(group)] = group
+                else:
+                    further += halves(group)
+            waiting = further
+        return units
 
     async def _search(
-        self, search: Generator[Asked, Sequence[ArmScores], T], block: str, parts: Sequence[slice]
+        self,
+        search: Generator[Asked, Sequence[ArmScores], T],
+        block: str,
+        parts: Sequence[slice],
+        units: Mapping[str, Group],
     ) -> T | None:
-        """Send a search the scores of each prompt that it asks for; ``None`` where the budget ended before it did."""
-        free = self.study.free
+        """Send a search the scores of each prompt that it asks for; ``None`` where the budget ended before it did.
+
+        It names what is dropped as ``units`` does: blocks, or groups of them.
+        """
         try:
             dropped = next(search)
             while not self.stopped:
-                arm = arm_of([name for name in free if name not in dropped], free)
+                arm = self._arm_without(name for unit in dropped for name in units[unit])
                 for task_id in self.plan.tasks:  # tables may be parted at different items
                     asked = [cell for cell in self.cells if cell.study.task.id == task_id]
                     part = parts[self.cells.index(asked[0])]
@@ -450,6 +542,8 @@ class _AblationRun:
         free, request = self.study.free, cell.study.request
         asked = slice(self.visited) if request.until else slice(None)
         needed = [FULL, *(without(name, free).id for name in free)]
+        if self._screens:
+            return verdicts  # told of the groups, which are judged under both readings
         if cell.study.task.spec.judge is not None or not all(
             name in cell.measured.lenient for name in needed
         ):
@@ -472,13 +566,29 @@ class _AblationRun:
         )
         return beside_lenient(verdicts, judged)
 
+    def _groups_beside_lenient(self, cell: _Cell) -> list[GroupVerdict]:
+        """The verdicts on groups with what the lenient rules say of the same answers, where they can be had."""
+        groups = self._judge_groups(cell, "ablation")
+        lenient = cell.measured.lenient
+        asked = [FULL, *(arm_without(entry.blocks, self.study.free) for entry in groups)]
+        if cell.study.task.spec.judge is not None or not all(name in lenient for name in asked):
+            return groups
+        other = {entry.name: entry.verdict for entry in self._judge_groups(cell, "lenient", lenient=True)}
+        strict = [entry.verdict for entry in groups]
+        told = beside_lenient(strict, [other[entry.block] for entry in strict])
+        return [replace(entry, verdict=verdict) for entry, verdict in zip(groups, told, strict=True)]
+
     def _judge(self, cell: _Cell, trim: Trim | None) -> AblationResult:
         """Everything that is said of one model and table, from the rows alone."""
         study, request, free, pairs = cell.study, cell.study.request, self.study.free, cell.pairs
         rng = named_rng("ablation", request.run_name, study.model_id)
         table, scores = cell.measured.by_measure, cell.measured.scores
         arms = cell.measured.arms
-        if request.until:
+        groups: list[GroupVerdict] = []
+        if self._screens:
+            groups = self._groups_beside_lenient(cell)
+            verdicts = block_verdicts(groups, free)
+        elif request.until:
             asked = {name: of_items(arm, slice(self.visited)) for name, arm in arms.items()}
             verdicts = judge_looks(self.looks, free, asked, request.margin)
         else:
@@ -508,6 +618,9 @@ class _AblationRun:
         names = [item.item_id for item in items]
         clusters = cluster_codes([item.cluster for item in items])
         complete = np.all([np.isfinite(scores[arm.id]) for arm in study.design.first], axis=0)
+        nothing = np.full(len(items), np.nan)
+        left_out = {name: arm_without([name], free) for name in free}
+        left_out |= {entry.name: arm_without(entry.blocks, free) for entry in groups}
         if request.until:
             complete = np.arange(len(items)) < self.visited
         return AblationResult(
@@ -529,14 +642,16 @@ class _AblationRun:
             verdicts=verdicts,
             measures={
                 name: {
-                    measure: _interval(
-                        table[measure][FULL] - table[measure][without(name, free).id], clusters
-                    )
+                    measure: _interval(table[measure][FULL] - table[measure].get(arm, nothing), clusters)
                     for measure in MEASURES
                 }
-                for name in free
+                for name, arm in left_out.items()
             },
-            flips={name: _flipped(scores[FULL], scores[without(name, free).id], names) for name in free},
+            flips={
+                name: _flipped(scores[FULL], scores.get(arm, nothing), names)
+                for name, arm in left_out.items()
+            },
+            groups=groups,
             attribution=_attribution(scores, cell.arms.values(), clusters, rng),
             interactions=interactions,
             pairs_measured=len(pairs),
@@ -632,7 +747,8 @@ def _block_tokens(tokens: Mapping[str, Scores], study: Study) -> dict[str, int]:
     for block in study.prompt.blocks:
         guess = math.ceil(len(block.text) / 4)
         measured = math.nan
-        if block.name in study.free:
-            measured = _mean(tokens[FULL] - tokens[without(block.name, study.free).id])
+        arm = without(block.name, study.free).id if block.name in study.free else ""
+        if arm in tokens:
+            measured = _mean(tokens[FULL] - tokens[arm])
         counted[block.name] = round(measured) if math.isfinite(measured) and measured > 0 else guess
     return counted

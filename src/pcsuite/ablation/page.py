@@ -17,6 +17,7 @@ from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import FULL
+from pcsuite.ablation.screen import TOGETHER
 from pcsuite.errors import AnalysisError, require
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.pages.figures import drawing
@@ -115,7 +116,19 @@ def _tables(result: AblationResult) -> dict[str, Any]:
                 *(picture.measure_words(name, result.measures[entry.block][name]) for name in MEASURES),
             ]
             for entry in result.verdicts
+            if entry.verdict != TOGETHER
         ],
+        "groups": [
+            (
+                entry.name,
+                "split" if entry.split else "",
+                picture.verdict_words(result, entry.verdict),
+                picture.interval_words(entry.verdict.effect, 3),
+                p_text(entry.verdict.p_value),
+            )
+            for entry in result.groups
+        ],
+        "group_sentences": picture.group_sentences(result),
         "steps": [
             (
                 ", ".join(step.dropped),

@@ -17,6 +17,7 @@ from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
 from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
 from pcsuite.ablation.request import AblationRequest
+from pcsuite.ablation.screen import TOGETHER, GroupVerdict, expected_arms, most_arms, unsplit
 from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
@@ -144,6 +145,7 @@ def block_views(result: AblationResult) -> list[BlockView]:
     verdicts = {entry.block: entry for entry in result.verdicts}
     largest = max((abs(entry.effect.value) for entry in result.verdicts if entry.effect.defined), default=0.0)
     dropped = result.trim.dropped if result.trim is not None else ()
+    together = {name: entry for entry in unsplit(result.groups) for name in entry.blocks}
     views = []
     for number, block in enumerate(result.study.prompt.blocks, start=1):
         text = (block.shown or "{{ input }}").rstrip("\r\n")
@@ -169,6 +171,13 @@ def block_views(result: AblationResult) -> list[BlockView]:
                 estimate=entry.effect,
                 words=verdict_words(result, entry),
             )
+            if (group := together.get(block.name)) is not None:
+                view = replace(
+                    view,
+                    effect=f"all {len(group.blocks)}: {interval_words(group.verdict.effect)}",
+                    details=(group_sentence(result, group),),
+                    words=f"{TOGETHER}: {group.name}",
+                )
         views.append(view)
     return views
 
@@ -284,8 +293,57 @@ def headline(result: AblationResult) -> str:
                 part = part.replace(" helps", " help").replace(" hurts", " hurt")
                 part = f"each of {part} alone" if verdict == "no worse without it" else part
             parts.append(f"{part}, {less}" if verdict == "no worse without it" else part)
+    parts += [_of_group(entry, less) for entry in _told(result)]
     parts += [f"{entry.block}: {form_words(entry)}" for entry in result.verdicts if entry.changes_form_alone]
     return "; ".join(parts) + "."
+
+
+def _told(result: AblationResult) -> list[GroupVerdict]:
+    """Groups that something is said of: those not split, and those that matter though nothing within them is shown
+    to."""
+    return [
+        entry
+        for entry in result.groups
+        if len(entry.blocks) > 1 and (not entry.split or (entry.verdict.moves and not entry.within))
+    ]
+
+
+def _of_group(entry: GroupVerdict, less: str) -> str:
+    """What the headline says of a group: always of all its blocks together."""
+    forms = {
+        "helps": "{} together help",
+        "hurts": "{} together hurt",
+        "no worse without it": f"{{}} together can go, {less}",
+        "undecided": "{} together undecided",
+        "not tested": "{} together not tested",
+    }
+    return forms[entry.verdict.verdict].format(join_words(entry.blocks))
+
+
+def group_sentence(result: AblationResult, entry: GroupVerdict) -> str:
+    """What is known of a group of blocks, and what is not."""
+    these, change = join_words(entry.blocks), interval_words(entry.verdict.effect, 3)
+    said = {
+        "helps": f"the {len(entry.blocks)} together help",
+        "hurts": f"the {len(entry.blocks)} together hurt",
+        "no worse without it": f"these {len(entry.blocks)} together: no worse without them"
+        f" (margin {result.study.request.margin:g})",
+        "undecided": f"these {len(entry.blocks)} together are undecided ({_undecided(entry.verdict)})",
+        "not tested": f"not tested: {entry.verdict.note.removeprefix('not tested: ')}",
+    }[entry.verdict.verdict]
+    alone = " Nothing is said of one of them alone: one may help and another hurt."
+    if entry.split and entry.verdict.moves and not entry.within:
+        alone = " No part of them is shown to by itself: they may make up for each other, or the items are too few."
+    elif entry.split:
+        alone = ""
+    small = entry.verdict.moves and entry.verdict.note
+    by_less = f" {entry.verdict.note}, so they were not split" if small and not entry.split else ""
+    return f"{these}: {said}{by_less}, {change}.{alone}"
+
+
+def group_sentences(result: AblationResult) -> list[str]:
+    """A sentence on every group that something is said of."""
+    return [group_sentence(result, entry) for entry in _told(result)]
 
 
 def trim_sentence(result: AblationResult) -> str:
@@ -561,6 +619,7 @@ def print_preview(preview: Preview, console: Console) -> None:
         f" and {'an unknown cost' if preview.max_cost_usd is None else f'${preview.max_cost_usd:,.2f}'}"
         f" ({price_words(study.model)}) if every answer runs to its limit; looking for a shorter prompt adds up to"
         f" {(len(study.free) + 4) * sum(one.chosen_on for one in study.each):,} rows",
+        *screening_lines(study),
         f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({preview.prefix_as_listed:.0%} in the design's own order)",
         f"reach with {count}, if {preview.forecast.flips:.1%} of answers flip by chance"
@@ -589,6 +648,23 @@ def print_preview(preview: Preview, console: Console) -> None:
         lines.append(f"  nothing will be tested: {reason.removeprefix('not tested: ')}")
     for line in lines:
         console.print(line, markup=False, highlight=False)
+
+
+def screening_lines(study: Study) -> list[str]:
+    """Of a screening: how many prompts it takes at worst and on average, against leaving out every block by itself."""
+    if study.design.name != "groups":
+        return []
+    free, count = study.free, study.count
+    some = max(1, round(len(free) / 6))
+    expected = {mattering: expected_arms(free, mattering) for mattering in (0, some, round(len(free) / 2))}
+    on_average = ", ".join(
+        f"{arms:.0f} where {mattering or 'none'} of {len(free)} blocks matter{'s' if mattering == 1 else ''}"
+        for mattering, arms in expected.items()
+    )
+    return [
+        f"screening: {on_average} on average, at most {most_arms(free)} prompts with a group or block left out"
+        f" ({count} rows each); every block by itself takes {len(free)}",
+    ]
 
 
 def _asked_words(study: Study) -> str:
@@ -629,7 +705,7 @@ def print_ablation(result: AblationResult, console: Console) -> None:
 
 def sentences(result: AblationResult) -> list[str]:
     """All that is said beside the picture, a sentence each."""
-    lines = [headline(result)]
+    lines = [headline(result), *group_sentences(result)]
     lines += [f"{entry.words} ({interval_words(entry.estimate)})." for entry in result.interactions]
     parts = result.study.prompt.mixed
     lines += [
@@ -792,6 +868,22 @@ def document(result: AblationResult) -> dict[str, Any]:
             "control": noise_sentence(result),
         },
         "verdicts": verdict_records(result),
+        "groups": [
+            {
+                "blocks": list(entry.blocks),
+                "verdict": entry.verdict.verdict,
+                "note": entry.verdict.note,
+                "clause": entry.verdict.clause,
+                "says": group_sentence(result, entry) if len(entry.blocks) > 1 else "",
+                "no_worse": entry.verdict.no_worse,
+                "split": entry.split,
+                "p": entry.verdict.p_value,
+                "lenient_verdict": entry.verdict.lenient_verdict,
+                "form": entry.verdict.form or None,
+            }
+            | limits_record("effect", entry.verdict.effect)
+            for entry in result.groups
+        ],
         "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
         "interactions": [
             {"blocks": [entry.first, entry.second], "words": entry.words, "p_holm": entry.p_value}

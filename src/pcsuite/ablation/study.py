@@ -350,6 +350,15 @@ def _read_each(request: AblationRequest, kind: str) -> Study:
         raise ConfigError(
             "--until stops by one model and one table, and several are given", hint="leave it out"
         )
+    if request.design == "groups" and len(requests) > 1:
+        raise ConfigError(
+            "--design groups splits by one model and one table, and several are given",
+            hint="ask one after the other, each with a --name",
+        )
+    if request.design == "groups" and request.posterior:
+        raise ConfigError(
+            "--posterior: blocks that are left out in groups have no effects of their own to shrink"
+        )
     studies = [_read(one, kind) for one in requests]
     tables = dict[str, str]()
     for study in studies:

@@ -46,7 +46,15 @@ from pcsuite.stats.prediction_powered import PredictionPowered
 
 Scores = npt.NDArray[np.float64]
 """One value an item, in the same order for every arm; ``nan`` where a call failed for good."""
-Verdict = Literal["helps", "hurts", "no worse without it", "helps only as filler", "undecided", "not tested"]
+Verdict = Literal[
+    "helps",
+    "hurts",
+    "no worse without it",
+    "helps only as filler",
+    "undecided",
+    "not tested",
+    "only in a group",
+]
 _MOVING: tuple[Verdict, ...] = ("helps", "hurts", "helps only as filler")
 POWER = 0.8
 MOST_SUSPECTS = 4  # six pairs, each of which is an arm of its own to pay for
@@ -149,9 +157,9 @@ def judge_blocks(
     floor = at_floor(arms[FULL].values, margin)
     designed: list[Contrast] = []
     for block in blocks:
-        designed.append(_against_full(f"-{block}"))
+        designed.append(against_full(f"-{block}"))
         if f"~{block}" in arms and block not in powered:
-            designed.append(replace(_against_full(f"~{block}"), tested=False))
+            designed.append(replace(against_full(f"~{block}"), tested=False))
     measured = {entry.contrast.name: entry for entry in measure(arms, designed, rng=rng, resamples=resamples)}
     for block, effect in powered.items():
         measured[f"-{block}"] = measured[f"-{block}"].corrected_by(effect)
@@ -165,18 +173,18 @@ def judge_blocks(
     judged = []
     for block in blocks:
         result, sham = results[f"-{block}"], results.get(f"~{block}")
-        verdict, note = _in_words(
+        verdict, note = in_words(
             result.verdict, result.shown_no_worse, sham is not None and sham.shown_no_worse
         )
         more, on_answered = None, None
         if verdict == "undecided":
-            spread = _spread(result.measured)
+            spread = item_spread(result.measured)
             more = more_items(
                 result.measured.differences, margin, comparisons=comparisons or len(blocks), spread=spread
             )
         if by_name[f"-{block}"].weakened:
             seen = by_name[f"-{block}"].observed
-            on_answered, _ = _in_words(seen.verdict, seen.shown_no_worse, filler=False)
+            on_answered, _ = in_words(seen.verdict, seen.shown_no_worse, filler=False)
         bounds = result.measured.missing
         lacking = sum(arm.failed > 0 for arm in (arms[FULL], arms[f"-{block}"]) if arm.failed is not None)
         unsure = [arm.ambiguous > 0 for arm in (arms[FULL], arms[f"-{block}"]) if arm.ambiguous is not None]
@@ -217,7 +225,7 @@ def beside_lenient(strict: Sequence[BlockVerdict], lenient: Sequence[BlockVerdic
     return told
 
 
-def _spread(measured: Measurement) -> float | None:
+def item_spread(measured: Measurement) -> float | None:
     """Standard deviation of an item's difference as far as it counts: with what its cluster shares; else ``None``."""
     if measured.clusters is None or measured.n_clusters < 2:
         return None
@@ -228,12 +236,12 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _against_full(arm: str) -> Contrast:
+def against_full(arm: str) -> Contrast:
     """The full prompt less an arm, which is what is judged: a positive difference is the arm's loss."""
     return Contrast(arm, {FULL: 1.0, arm: -1.0}, better=-1)
 
 
-def _in_words(verdict: contrasts.Verdict, no_worse: bool, filler: bool) -> tuple[Verdict, str]:
+def in_words(verdict: contrasts.Verdict, no_worse: bool, filler: bool) -> tuple[Verdict, str]:
     """The verdict on the prompt without a block as one on the block, and a note."""
     if verdict == "worse" and filler:
         return "helps only as filler", ""
@@ -284,9 +292,9 @@ def judge_looks(
             said = "better" if look.effect > 0 else "worse"
         sham = None
         if f"~{block}" in arms:
-            sham = judge_look(bounded, _against_full(f"~{block}"), Family("none", margin=margin))
+            sham = judge_look(bounded, against_full(f"~{block}"), Family("none", margin=margin))
         no_worse = look.no_worse if planned else contrasts.rules_out_loss(gain, margin)
-        verdict, note = _in_words(
+        verdict, note = in_words(
             contrasts.above_floor(cast(contrasts.Verdict, said), at_floor=bool(floor)),
             no_worse,
             sham is not None and sham.no_worse,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pcsuite.ablation import AblationRequest
 
 # As pcsuite.ablation.arms has them, which is not imported for the help.
-DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley")
+DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley", "groups")
 
 
 def _repeated(names: str, about: str, metavar: str) -> Flag:
