@@ -19,6 +19,8 @@ from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import BlockDifference, model_differences
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, SharedRows, of_items
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, first_groups, halves, without
+from pcsuite.ablation.forecast import NoiseForecast, forecast_by_noise
+from pcsuite.ablation.outcomes import MeasureChange, measure_changes
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.screen import (
     Group,
@@ -28,8 +30,9 @@ from pcsuite.ablation.screen import (
     group_name,
     groups_to_split,
     judge_groups,
+    most_arms,
 )
-from pcsuite.ablation.study import Study, prepare
+from pcsuite.ablation.study import FINGERPRINT, SIMULATED, Study, prepare
 from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
     BlockVerdict,
@@ -74,7 +77,6 @@ from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.estimate import Estimate, IntArray, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
 
-FINGERPRINT = "ablation.sha256"
 T = TypeVar("T")
 
 
@@ -139,6 +141,8 @@ class AblationResult:
     """Why the run ended before all calls were made."""
     too_many_failed: bool = False
     """Whether that was because too many calls failed; else the budget was used up."""
+    changes: Sequence[MeasureChange] = ()
+    """What leaving out a block or group changes in tokens, time and cost, where that is shown."""
     judge: str = ""
     """Of a judged task: what is known of its judge, in a sentence."""
     groups: Sequence[GroupVerdict] = ()
@@ -171,8 +175,11 @@ def ablate(
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
     show: Callable[[Study], None] | None = None,
+    tell: Callable[[NoiseForecast], None] | None = None,
 ) -> AblationResult:
-    """Run an ablation, or go on with it, and judge it; ``show`` gets the study before anything is called.
+    """Run an ablation, or go on with it, and judge it; ``show`` gets the study before anything is called, ``tell`` what
+    the A/A arm says of its reach and price before the rest is asked (of one that has a budget, or
+    ``request.noise_first`` items).
 
     The same request goes on where an earlier run of its name ended; rows that are there are not asked again. A budget
     that runs out ends the calls, and what was answered is judged. Of several models and tables all are asked the same
@@ -201,7 +208,7 @@ def ablate(
     plan = build_plan(study.write(study.design.first))
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
     opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return run_blocking(_AblationRun(study, plan, opened, quiet=quiet).run())
+    return run_blocking(_AblationRun(study, plan, opened, quiet=quiet, tell=tell).run())
 
 
 class _Cell:
@@ -223,8 +230,17 @@ class _AblationRun:
 
     log: RunLog
 
-    def __init__(self, study: Study, plan: Plan, executor: Executor, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        study: Study,
+        plan: Plan,
+        executor: Executor,
+        *,
+        quiet: bool,
+        tell: Callable[[NoiseForecast], None] | None = None,
+    ) -> None:
         self.study = study
+        self.tell = tell
         self.plan = plan
         """The first plan: all items, and the arms that are asked before anything is judged."""
         self.suite = plan.suite
@@ -250,6 +266,7 @@ class _AblationRun:
                 if request.until:
                     await self._until_decided()
                 else:
+                    await self._noise_first()
                     await self._ask(self.plan)
                     for cell in self.cells:
                         if self._screens:
@@ -268,6 +285,25 @@ class _AblationRun:
             beside=tuple(results[1:]),
             differences=model_differences(self.study.each, arms) if results[1:] else (),
         )
+
+    async def _noise_first(self) -> None:
+        """Ask the full prompt and the A/A arm on the first items, and tell what these say of the rest.
+
+        Both are part of the design, so that nothing is asked in addition.
+        """
+        study, first = self.study, self.study.noise_items
+        pair = [arm for arm in study.design.first if arm.id in (FULL, AGAIN)]
+        if len(pair) < 2 or not 2 <= first < study.count:
+            return
+        await self._ask(self._plan_of(pair, "", most=first))
+        if self.stopped:
+            return
+        units = (unit for name in self.plan.scope.models for unit in self.plan.units(name))
+        left = sum(unit.run_id not in self.log.index for unit in units)
+        for cell in self.cells:
+            found = forecast_by_noise(cell.study, cell.measured.arms, self.log.paths.log, left)
+            if found is not None and self.tell is not None:
+                self.tell(found)
 
     async def _until_decided(self) -> None:
         """Ask batches of items until every block is decided, then the controls on the items that were asked.
@@ -652,6 +688,14 @@ class _AblationRun:
                 for name, arm in left_out.items()
             },
             groups=groups,
+            changes=measure_changes(
+                table,
+                {name: arm for name, arm in left_out.items() if arm in scores},
+                cell.measured.arms[FULL].clusters,
+                most=most_arms(free) if groups else len(free),
+                simulated=study.model.provider == SIMULATED,
+                rng=named_rng("outcomes", request.run_name, study.model_id),
+            ),
             attribution=_attribution(scores, cell.arms.values(), clusters, rng),
             interactions=interactions,
             pairs_measured=len(pairs),

@@ -57,7 +57,11 @@ def render_ablation(result: AblationResult) -> str:
         trim_sentence=picture.trim_sentence(result),
         drops=picture.drop_rows(result),
         diff=picture.diff_lines(result),
-        undecided=[*picture.undecided_lines(result), *picture.posterior_lines(result)],
+        undecided=[
+            *picture.change_sentences(result),
+            *picture.undecided_lines(result),
+            *picture.posterior_lines(result),
+        ],
         margin=picture.margin_sentence(result),
         limits=picture.limits_words(study.request),
         measures=list(MEASURES.values()),

@@ -15,7 +15,7 @@ from pcsuite._util.text import counted, p_text, signed, signed_interval
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
-from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
+from pcsuite.ablation.forecast import GRADED_SPREAD, NoiseForecast, Preview
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.screen import TOGETHER, GroupVerdict, expected_arms, most_arms, unsplit
 from pcsuite.ablation.study import Study
@@ -650,6 +650,70 @@ def print_preview(preview: Preview, console: Console) -> None:
         console.print(line, markup=False, highlight=False)
 
 
+def noise_forecast_lines(found: NoiseForecast) -> list[str]:
+    """What the A/A arm says before the rest is paid for: the noise, what can be shown at it, and the price."""
+    study = found.study
+    size = f"{items_words(study.count, study.clusters)}" + (
+        f" × {found.replicates}" if found.replicates > 1 else ""
+    )
+    moved = (
+        f"scores moved by {math.sqrt(found.noise):.3f} (root mean square)"
+        if found.graded or found.replicates > 1
+        else f"{found.noise:.1%} of the scores moved"
+    )
+    price = f"about {hours_words(found.hours)}" + (f" and ${found.usd:,.2f}" if found.usd else "")
+    lines = [
+        f"A/A on {counted(found.asked, 'item')}: {moved} by chance alone. At this noise {size} can show"
+        f" {found.detectable:.2f} of each of {len(study.free)} blocks; {price} for the {found.rows_left:,} rows left.",
+    ]
+    if not found.affordable:
+        left = [
+            *([f"${found.usd_left:,.2f}"] if found.usd_left is not None else []),
+            *([hours_words(found.hours_left)] if found.hours_left is not None else []),
+        ]
+        lines.append(
+            f"The budget ends it before ({' and '.join(left)} left): what is answered until then is judged."
+        )
+    if found.another_replicate is not None:
+        lines.append(
+            f"One more answer an item (--seeds {found.replicates + 1}) would show {found.another_replicate:.2f}; as"
+            " many calls on further items would show no less, and say more of other items."
+        )
+    return lines
+
+
+def hours_words(hours: float) -> str:
+    """``3.2 h``, ``12 min`` or ``40 s``."""
+    if hours >= 1:
+        return f"{hours:.1f} h"
+    return f"{hours * 60:.0f} min" if hours * 60 >= 1 else f"{hours * 3600:.0f} s"
+
+
+def change_sentences(result: AblationResult) -> list[str]:
+    """What leaving out each block or group changes beside the score, where that is shown."""
+    verdicts = {entry.block: entry for entry in result.verdicts}
+    verdicts |= {entry.name: entry.verdict for entry in result.groups}
+    said = {
+        "no worse without it": f"no worse (margin {result.study.request.margin:g})",
+        "helps": "worse",
+        "helps only as filler": "worse",
+        "hurts": "better",
+    }
+    lines = []
+    for name in dict.fromkeys(entry.name for entry in result.changes):
+        parts = []
+        for entry in result.changes:
+            if entry.name == name:
+                by = f"{abs(entry.share):.0%} " if math.isfinite(entry.share) else ""
+                parts.append(
+                    f"{by}{'fewer' if entry.change.value < 0 else 'more'} {MEASURES[entry.measure]}"
+                    f" ({measure_words(entry.measure, entry.change)})"
+                )
+        verdict = said.get(verdicts[name].verdict, "undecided in score")
+        lines.append(f"Without {name} {verdict}, {join_words(parts)}; {CLAUSE}.")
+    return lines
+
+
 def screening_lines(study: Study) -> list[str]:
     """Of a screening: how many prompts it takes at worst and on average, against leaving out every block by itself."""
     if study.design.name != "groups":
@@ -714,7 +778,7 @@ def sentences(result: AblationResult) -> list[str]:
         if entry.verdict in ("helps", "hurts") and entry.block in parts
     ]
     margin = margin_sentence(result)
-    lines += [*undecided_lines(result), *([margin] if margin else [])]
+    lines += [*change_sentences(result), *undecided_lines(result), *([margin] if margin else [])]
     lines += posterior_lines(result)
     return [*lines, noise_sentence(result), trim_sentence(result)]
 
@@ -885,6 +949,16 @@ def document(result: AblationResult) -> dict[str, Any]:
             for entry in result.groups
         ],
         "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
+        "changes": [
+            {
+                "blocks": entry.name.split(" + "),
+                "measure": entry.measure,
+                "share": _json(entry.share),
+                "p_holm": entry.p_value,
+            }
+            | limits_record("change", entry.change)
+            for entry in result.changes
+        ],
         "interactions": [
             {"blocks": [entry.first, entry.second], "words": entry.words, "p_holm": entry.p_value}
             | limits_record("estimate", entry.estimate)

@@ -74,6 +74,10 @@ class AblationRequest(init_task.TableRequest):
     """Seeds of a sampled regime."""
     max_tokens: int | None = None
     assume_flips: float | None = None
+    noise_first: int | None = None
+    """Items on which the full prompt and the A/A arm are asked before the rest, which is then forecast; by default 20
+    where there is a budget, else none."""
+    budget_hours: float | None = None
     trim: bool = True
     name: str | None = None
     config: str | None = None

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from pcsuite.stats.estimate import undefined
 
 Group = tuple[str, ...]
 """Blocks that are left out together, in the order of the prompt."""
-TOGETHER = "only in a group"
+TOGETHER: Literal["only in a group"] = "only in a group"
 """What is said of a block that was not left out by itself."""
 
 

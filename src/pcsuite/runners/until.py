@@ -160,6 +160,7 @@ class UntilDecided:
     def _ends(self, items: Sequence[Item]) -> list[int]:
         """Items that have been asked at each look: after every batch, or after so many equal parts as were planned."""
         stopping, count = self._section.stopping, len(items)
+        reached: Iterable[int]
         if stopping.looks is None:
             reached = range(stopping.batch, count + stopping.batch, stopping.batch)
         else:
