@@ -1,7 +1,8 @@
 """The arms of an ablation: which blocks each prompt shows, with its controls, and the design that chooses them.
 
 An arm is a condition like any other: blocks are verbatim operators. Every design has the full prompt and the prompt
-without each block; richer ones add blocks alone, all subsets, a fraction of them, or sampled orders.
+without each block; richer ones add blocks alone, all subsets, a fraction of them, or sampled orders. Only a screening
+begins with groups of blocks left out, and asks single ones where a group matters.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pcsuite.errors import ConfigError
 from pcsuite.prompts.blocks import PromptBlock, SplitPrompt
 from pcsuite.prompts.verbatim import chat_piece
 
-DesignName = Literal["auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley"]
+DesignName = Literal["auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley", "groups"]
 DESIGNS: tuple[DesignName, ...] = get_args(DesignName)
 FULL, NONE, AGAIN = "full", "none", "again"
 SHAM_PREFIX = "SHAM_"
@@ -178,6 +179,7 @@ def _describe(name: DesignName, free: Sequence[str]) -> str:
         "factorial": f"all {2**count} subsets of {count} blocks",
         "fractional": f"a foldover fraction of the {2**count:,} subsets of {count} blocks, each left out, each alone",
         "shapley": f"sampled orders of {count} blocks and each left out",
+        "groups": f"{len(first_groups(free))} groups of {count} blocks left out, and what matters of them split",
     }[name]
 
 
@@ -228,6 +230,44 @@ def _fractional(free: Sequence[str], rng: Random) -> list[PromptArm]:
     return _distinct([*_one_at_a_time(free, rng), *arms])
 
 
+FEWEST_GROUPED = 4
+"""Blocks below which there are no groups worth the name."""
+
+
+def first_groups(free: Sequence[str]) -> list[tuple[str, ...]]:
+    """The groups of a screening that are asked first: quarters of the prompt's blocks, of fewer than eight halves.
+
+    >>> first_groups(["a", "b", "c", "d", "e"])
+    [('a', 'b', 'c'), ('d', 'e')]
+    """
+    parts = 4 if len(free) >= 8 else 2
+    ends = [-(-len(free) * part // parts) for part in range(parts + 1)]
+    return [tuple(free[start:end]) for start, end in itertools.pairwise(ends)]
+
+
+def halves(group: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The two halves of a group, the first the larger; none of a single block.
+
+    >>> halves(("a", "b", "c")), halves(("a",))
+    ([('a', 'b'), ('c',)], [])
+    """
+    middle = -(-len(group) // 2)
+    return [group[:middle], group[middle:]] if len(group) > 1 else []
+
+
+def _groups(free: Sequence[str], rng: Random) -> list[PromptArm]:
+    """The full prompt and the first groups left out: which further ones are, :mod:`pcsuite.ablation.screen` says."""
+    if len(free) < FEWEST_GROUPED:
+        raise ConfigError(
+            f"--design groups: {len(free)} blocks are too few to be grouped",
+            hint="leave it out, or split finer (--split)",
+        )
+    without_group = [
+        arm_of([name for name in free if name not in group], free) for group in first_groups(free)
+    ]
+    return [arm_of(free, free), *without_group]
+
+
 def _shapley(free: Sequence[str], rng: Random) -> list[PromptArm]:
     """Prefixes of sampled orders, each with its reverse: differences along an order are marginal contributions."""
     arms = _one_at_a_time(free, rng)
@@ -245,6 +285,7 @@ _ARMS: Mapping[str, Any] = {
     "factorial": _factorial,
     "fractional": _fractional,
     "shapley": _shapley,
+    "groups": _groups,
 }
 
 

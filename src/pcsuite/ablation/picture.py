@@ -16,7 +16,9 @@ from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.amounts import AmountChange
 from pcsuite.ablation.arm_measures import MEASURES, TARGET_MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
-from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
+from pcsuite.ablation.forecast import GRADED_SPREAD, NoiseForecast, Preview
+from pcsuite.ablation.request import AblationRequest
+from pcsuite.ablation.screen import TOGETHER, GroupVerdict, expected_arms, most_arms, unsplit
 from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
@@ -149,21 +151,21 @@ def shown_measures(result: AblationResult) -> dict[str, str]:
 
 
 def amount_lines(result: AblationResult) -> list[str]:
-    """What leaving out a block saves or costs a target, a line for each block, after the verdict on the score.
+    """What leaving out a block or group saves or costs, a line for each, after the verdict on the score.
 
     What was seen and is not claimed is left to the table of blocks; where something else is in the way, that is said.
     """
+    verdicts = {entry.block: entry for entry in result.verdicts}
+    verdicts |= {entry.name: entry.verdict for entry in result.groups}
     lines = []
-    for entry in result.verdicts:
-        of_block = [change for change in result.amounts if change.block == entry.block]
+    for name in dict.fromkeys(change.block for change in result.amounts):
+        of_block = [change for change in result.amounts if change.block == name]
         claims = [change for change in of_block if change.verdict in ("less", "more")]
         if claims:
             clause = next((f", {change.clause}" for change in claims if change.clause), "")
             said = ", ".join(map(amount_words, claims))
-            lines.append(f"{entry.block}: {verdict_words(result, entry)}; without it {said}{clause}.")
-        lines += [
-            f"{entry.block}: {one.words} seen, not claimed: {one.note}." for one in of_block if one.note
-        ]
+            lines.append(f"{name}: {verdict_words(result, verdicts[name])}; without it {said}{clause}.")
+        lines += [f"{name}: {one.words} seen, not claimed: {one.note}." for one in of_block if one.note]
     return lines
 
 
@@ -177,6 +179,7 @@ def block_views(result: AblationResult) -> list[BlockView]:
     verdicts = {entry.block: entry for entry in result.verdicts}
     largest = max((abs(entry.effect.value) for entry in result.verdicts if entry.effect.defined), default=0.0)
     dropped = result.trim.dropped if result.trim is not None else ()
+    together = {name: entry for entry in unsplit(result.groups) for name in entry.blocks}
     views = []
     for number, block in enumerate(result.study.prompt.blocks, start=1):
         text = (block.shown or "{{ input }}").rstrip("\r\n")
@@ -202,6 +205,13 @@ def block_views(result: AblationResult) -> list[BlockView]:
                 estimate=entry.effect,
                 words=verdict_words(result, entry),
             )
+            if (group := together.get(block.name)) is not None:
+                view = replace(
+                    view,
+                    effect=f"all {len(group.blocks)}: {interval_words(group.verdict.effect)}",
+                    details=(group_sentence(result, group),),
+                    words=f"{TOGETHER}: {group.name}",
+                )
         views.append(view)
     return views
 
@@ -281,6 +291,14 @@ def _item_names(names: Sequence[str]) -> str:
 # What is said in sentences.
 
 
+def limits_words(request: AblationRequest) -> str:
+    """What the limits of blocks are, and what p is corrected for."""
+    if not request.until:
+        return "intervals are 95 %; p is Holm's, over all blocks"
+    whose = "confidence sequences" if request.looks is None else f"{request.looks} planned looks"
+    return f"limits are those of {whose}, which hold at every look and for all blocks together"
+
+
 def headline(result: AblationResult) -> str:
     """The answer in one sentence.
 
@@ -309,8 +327,57 @@ def headline(result: AblationResult) -> str:
                 part = part.replace(" helps", " help").replace(" hurts", " hurt")
                 part = f"each of {part} alone" if verdict == "no worse without it" else part
             parts.append(f"{part}, {less}" if verdict == "no worse without it" else part)
+    parts += [_of_group(entry, less) for entry in _told(result)]
     parts += [f"{entry.block}: {form_words(entry)}" for entry in result.verdicts if entry.changes_form_alone]
     return "; ".join(parts) + "."
+
+
+def _told(result: AblationResult) -> list[GroupVerdict]:
+    """Groups that something is said of: those not split, and those that matter though nothing within them is shown
+    to."""
+    return [
+        entry
+        for entry in result.groups
+        if len(entry.blocks) > 1 and (not entry.split or (entry.verdict.moves and not entry.within))
+    ]
+
+
+def _of_group(entry: GroupVerdict, less: str) -> str:
+    """What the headline says of a group: always of all its blocks together."""
+    forms = {
+        "helps": "{} together help",
+        "hurts": "{} together hurt",
+        "no worse without it": f"{{}} together can go, {less}",
+        "undecided": "{} together undecided",
+        "not tested": "{} together not tested",
+    }
+    return forms[entry.verdict.verdict].format(join_words(entry.blocks))
+
+
+def group_sentence(result: AblationResult, entry: GroupVerdict) -> str:
+    """What is known of a group of blocks, and what is not."""
+    these, change = join_words(entry.blocks), interval_words(entry.verdict.effect, 3)
+    said = {
+        "helps": f"the {len(entry.blocks)} together help",
+        "hurts": f"the {len(entry.blocks)} together hurt",
+        "no worse without it": f"these {len(entry.blocks)} together: no worse without them"
+        f" (margin {result.study.request.margin:g})",
+        "undecided": f"these {len(entry.blocks)} together are undecided ({_undecided(entry.verdict)})",
+        "not tested": f"not tested: {entry.verdict.note.removeprefix('not tested: ')}",
+    }[entry.verdict.verdict]
+    alone = " Nothing is said of one of them alone: one may help and another hurt."
+    if entry.split and entry.verdict.moves and not entry.within:
+        alone = " No part of them is shown to by itself: they may make up for each other, or the items are too few."
+    elif entry.split:
+        alone = ""
+    small = entry.verdict.moves and entry.verdict.note
+    by_less = f" {entry.verdict.note}, so they were not split" if small and not entry.split else ""
+    return f"{these}: {said}{by_less}, {change}.{alone}"
+
+
+def group_sentences(result: AblationResult) -> list[str]:
+    """A sentence on every group that something is said of."""
+    return [group_sentence(result, entry) for entry in _told(result)]
 
 
 def trim_sentence(result: AblationResult) -> str:
@@ -586,6 +653,7 @@ def print_preview(preview: Preview, console: Console) -> None:
         f" and {'an unknown cost' if preview.max_cost_usd is None else f'${preview.max_cost_usd:,.2f}'}"
         f" ({price_words(study.model)}) if every answer runs to its limit; looking for a shorter prompt adds up to"
         f" {(len(study.free) + 4) * sum(one.chosen_on for one in study.each):,} rows",
+        *screening_lines(study),
         f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({preview.prefix_as_listed:.0%} in the design's own order)",
         f"reach with {count}, if {preview.forecast.flips:.1%} of answers flip by chance"
@@ -614,6 +682,62 @@ def print_preview(preview: Preview, console: Console) -> None:
         lines.append(f"  nothing will be tested: {reason.removeprefix('not tested: ')}")
     for line in lines:
         console.print(line, markup=False, highlight=False)
+
+
+def noise_forecast_lines(found: NoiseForecast) -> list[str]:
+    """What the A/A arm says before the rest is paid for: the noise, what can be shown at it, and the price."""
+    study = found.study
+    size = f"{items_words(study.count, study.clusters)}" + (
+        f" × {found.replicates}" if found.replicates > 1 else ""
+    )
+    moved = (
+        f"scores moved by {math.sqrt(found.noise):.3f} (root mean square)"
+        if found.graded or found.replicates > 1
+        else f"{found.noise:.1%} of the scores moved"
+    )
+    price = f"about {hours_words(found.hours)}" + (f" and ${found.usd:,.2f}" if found.usd else "")
+    lines = [
+        f"A/A on {counted(found.asked, 'item')}: {moved} by chance alone. At this noise {size} can show"
+        f" {found.detectable:.2f} of each of {len(study.free)} blocks; {price} for the {found.rows_left:,} rows left.",
+    ]
+    if not found.affordable:
+        left = [
+            *([f"${found.usd_left:,.2f}"] if found.usd_left is not None else []),
+            *([hours_words(found.hours_left)] if found.hours_left is not None else []),
+        ]
+        lines.append(
+            f"The budget ends it before ({' and '.join(left)} left): what is answered until then is judged."
+        )
+    if found.another_replicate is not None:
+        lines.append(
+            f"One more answer an item (--seeds {found.replicates + 1}) would show {found.another_replicate:.2f}; as"
+            " many calls on further items would show no less, and say more of other items."
+        )
+    return lines
+
+
+def hours_words(hours: float) -> str:
+    """``3.2 h``, ``12 min`` or ``40 s``."""
+    if hours >= 1:
+        return f"{hours:.1f} h"
+    return f"{hours * 60:.0f} min" if hours * 60 >= 1 else f"{hours * 3600:.0f} s"
+
+
+def screening_lines(study: Study) -> list[str]:
+    """Of a screening: how many prompts it takes at worst and on average, against leaving out every block by itself."""
+    if study.design.name != "groups":
+        return []
+    free, count = study.free, study.count
+    some = max(1, round(len(free) / 6))
+    expected = {mattering: expected_arms(free, mattering) for mattering in (0, some, round(len(free) / 2))}
+    on_average = ", ".join(
+        f"{arms:.0f} where {mattering or 'none'} of {len(free)} blocks matter{'s' if mattering == 1 else ''}"
+        for mattering, arms in expected.items()
+    )
+    return [
+        f"screening: {on_average} on average, at most {most_arms(free)} prompts with a group or block left out"
+        f" ({count} rows each); every block by itself takes {len(free)}",
+    ]
 
 
 def _asked_words(study: Study) -> str:
@@ -654,7 +778,7 @@ def print_ablation(result: AblationResult, console: Console) -> None:
 
 def sentences(result: AblationResult) -> list[str]:
     """All that is said beside the picture, a sentence each."""
-    lines = [headline(result)]
+    lines = [headline(result), *group_sentences(result)]
     lines += [f"{entry.words} ({interval_words(entry.estimate)})." for entry in result.interactions]
     parts = result.study.prompt.mixed
     lines += [
@@ -829,6 +953,22 @@ def document(result: AblationResult) -> dict[str, Any]:
             }
             | limits_record("change", change.change)
             for change in result.amounts
+        ],
+        "groups": [
+            {
+                "blocks": list(entry.blocks),
+                "verdict": entry.verdict.verdict,
+                "note": entry.verdict.note,
+                "clause": entry.verdict.clause,
+                "says": group_sentence(result, entry) if len(entry.blocks) > 1 else "",
+                "no_worse": entry.verdict.no_worse,
+                "split": entry.split,
+                "p": entry.verdict.p_value,
+                "lenient_verdict": entry.verdict.lenient_verdict,
+                "form": entry.verdict.form or None,
+            }
+            | limits_record("effect", entry.verdict.effect)
+            for entry in result.groups
         ],
         "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
         "interactions": [

@@ -68,6 +68,8 @@ class AblationRequest(init_task.TableRequest):
     """Whether each block has the probabilities that it helps, and that it matters less than the margin."""
     until: Literal["decided"] | None = None
     """Ask batches of items until every block is decided, instead of all of them."""
+    looks: int | None = None
+    """With ``until``: look so many times, after equal parts of the items, instead of after every batch."""
     missing: MissingAnswers | None = None
     """What is made of answers that never came; by default what the profile says, ``bound``."""
     regime: str = "D0"
@@ -75,6 +77,10 @@ class AblationRequest(init_task.TableRequest):
     """Seeds of a sampled regime."""
     max_tokens: int | None = None
     assume_flips: float | None = None
+    noise_first: int | None = None
+    """Items on which the full prompt and the A/A arm are asked before the rest, which is then forecast; by default 20
+    where there is a budget, else none."""
+    budget_hours: float | None = None
     trim: bool = True
     name: str | None = None
     config: str | None = None

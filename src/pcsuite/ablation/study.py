@@ -52,8 +52,13 @@ from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
 from pcsuite.prompts.verbatim import fill_placeholders, render_jinja
 
 SIMULATED = "simulated"
+FINGERPRINT = "ablation.sha256"
+"""The note in an ablation's folder of what it ablates."""
+NOISE_ITEMS = 20
+"""Items on which an ablation with a budget asks its A/A arm before anything else."""
 BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
+MOST_LOOKS = 20
 _FOLDER = "ablations"
 _PROFILE, _CONDITIONS = "profile.yaml", "conditions.yaml"
 _JOURNAL = ".study.changes"
@@ -127,6 +132,15 @@ class Study:
     def clusters(self) -> int:
         """Clusters of the items that are asked."""
         return count_clusters(self.items)
+
+    @property
+    def noise_items(self) -> int:
+        """Items on which the full prompt and the A/A arm are asked first; 0 where all arms are asked side by side."""
+        request = self.request
+        if request.noise_first is not None:
+            return request.noise_first
+        budgets = (request.budget_usd, request.budget_hours, request.budget_tokens)
+        return NOISE_ITEMS if any(budget is not None for budget in budgets) else 0
 
     def write(self, arms: Iterable[PromptArm]) -> Suite:
         """Write the profile with these arms and load it as any profile is loaded.
@@ -254,6 +268,7 @@ class Study:
                     "max_items_per_task": max(study.count for study in self.each),
                     "max_tokens_overall": request.budget_tokens,
                     "max_cost_usd": request.budget_usd,
+                    "run_hours": request.budget_hours,
                     **base.profile.limits.model_dump(
                         mode="json", include={"stop_on_error_rate", "retry"}, exclude_defaults=True
                     ),
@@ -276,7 +291,8 @@ class Study:
         return {
             "primary": [{"condition": without(name, self.free).id, "baseline": FULL} for name in self.free],
             "margin": self.request.margin,
-            "stopping": {"rule": "no_worse", "batch": BATCH},
+            "stopping": {"rule": "no_worse"}
+            | ({"batch": BATCH} if self.request.looks is None else {"looks": self.request.looks}),
         }
 
     def fingerprint(self) -> str:
@@ -313,10 +329,11 @@ def prepare(request: AblationRequest) -> Study:
             f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
             hint="leave one of the two out",
         )
-    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
-        value = getattr(request, flag)
-        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
-            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
+    if request.looks is not None and (request.until is None or not 2 <= request.looks <= MOST_LOOKS):
+        raise ConfigError(
+            f"--looks {request.looks}: with --until decided, from 2 to {MOST_LOOKS}",
+            hint="--until decided --looks 4",
+        )
     study = _read_each(request, _FOLDER)
     free = study.free
     name: DesignName = "leave-one-out" if request.until else request.design
@@ -359,6 +376,15 @@ def _read_each(request: AblationRequest, kind: str) -> Study:
         raise ConfigError(
             "--until stops by one model and one table, and several are given", hint="leave it out"
         )
+    if request.design == "groups" and len(requests) > 1:
+        raise ConfigError(
+            "--design groups splits by one model and one table, and several are given",
+            hint="ask one after the other, each with a --name",
+        )
+    if request.design == "groups" and request.posterior:
+        raise ConfigError(
+            "--posterior: blocks that are left out in groups have no effects of their own to shrink"
+        )
     studies = [_read(one, kind) for one in requests]
     tables = dict[str, str]()
     for study in studies:
@@ -385,9 +411,10 @@ def _read(request: AblationRequest, kind: str) -> Study:
         check_run_name(request.run_name)
     except ValueError as error:
         raise ConfigError(f"--name {request.run_name}: {error}") from None
-    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
+    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd", "budget_hours"):
         value = getattr(request, flag)
-        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
+        amount = flag in ("budget_usd", "budget_hours")
+        if value is not None and not (value > 0 if amount else value >= 1):  # NaN is neither
             raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     cache_dir = request.cache_dir
     if cache_dir is None and request.config is None and Path(request.data).is_file():
@@ -405,6 +432,7 @@ def _read(request: AblationRequest, kind: str) -> Study:
         request,
         budget_tokens=limits.max_tokens_overall if request.budget_tokens is None else request.budget_tokens,
         budget_usd=limits.max_cost_usd if request.budget_usd is None else request.budget_usd,
+        budget_hours=limits.run_hours if request.budget_hours is None else request.budget_hours,
         cluster=request.cluster or base.profile.cluster,
         missing=request.missing or base.profile.missing,
     )

@@ -14,9 +14,10 @@ from pcsuite.prompts.splitting import SPLIT_METHODS
 
 if TYPE_CHECKING:
     from pcsuite.ablation import AblationRequest
+    from pcsuite.ablation.forecast import NoiseForecast
 
 # As pcsuite.ablation.arms has them, which is not imported for the help.
-DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley")
+DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley", "groups")
 
 
 def _repeated(names: str, about: str, metavar: str) -> Flag:
@@ -54,7 +55,11 @@ ABLATE = (
         flag("--until",
              "ask batches of items until every block is decided, instead of all; arms that are decided stop",
              choices=("decided",)),
+        options.LOOKS.but(),
         flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
+        flag("--budget-hours", "stop after so many hours, all starts together", type=float, metavar="X"),
+        flag("--noise-first", "ask the full prompt and the A/A arm on N items first, and say what the rest can show and"
+             " costs (default: 20 with a budget, else 0)", type=int, metavar="N"),
         flag("--limit", "at most N items", type=int, metavar="N"),
         options.MISSING.but(),
         options.ASSUME,
@@ -112,7 +117,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate triage.md --data tickets.csv --scorer my_scorer.py:score
       pcsuite ablate triage.md --data tickets.csv --answer queue --cluster customer
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
-      pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --margin 0.05
+      pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --looks 4 --margin 0.05
       pcsuite ablate app.py:SYSTEM_PROMPT --data tickets.csv --system
       pcsuite ablate triage.md --data tickets.csv --models openai/gpt-5-mini,openai/gpt-5.5   # old, new
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
@@ -198,7 +203,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
     from pcsuite.ablation import ablate, preview
     from pcsuite.ablation.across_picture import print_across
     from pcsuite.ablation.page import write_result
-    from pcsuite.ablation.picture import print_ablation, print_preview, print_split
+    from pcsuite.ablation.picture import noise_forecast_lines, print_ablation, print_preview, print_split
     from pcsuite.ablation.request import bundled_example
 
     request = request_from(args)
@@ -206,7 +211,14 @@ def execute_ablate(args: argparse.Namespace) -> int:
     if args.show:
         print_preview(preview(request), console)
         return 0
-    result = ablate(request, **options.calls_from(args), show=lambda study: print_split(study, console))
+
+    def tell(found: NoiseForecast) -> None:
+        for line in noise_forecast_lines(found):
+            console.print(line, markup=False, highlight=False)
+
+    result = ablate(
+        request, **options.calls_from(args), show=lambda study: print_split(study, console), tell=tell
+    )
     (print_across if result.beside else print_ablation)(result, console)
     if request.prompt == bundled_example()[0]:
         console.print(EXAMPLE_NOTE, soft_wrap=True)

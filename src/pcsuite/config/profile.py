@@ -359,6 +359,12 @@ class StoppingSection(Definition):
     ``no_worse`` also those that are not worse by more than the margin."""
     batch: int = Field(default=10, gt=0)
     """Items between two looks."""
+    looks: int | None = Field(default=None, ge=2, le=20)
+    """Look so many times, after equal parts of the items, the last after all of them, instead of after every batch:
+    few looks that are planned find far more than as many as one likes, where calls are dear."""
+    spending: Literal["obrien-fleming", "pocock"] = "obrien-fleming"
+    """How planned looks share the error that is allowed: ``obrien-fleming`` leaves nearly all to the last, ``pocock``
+    gives each about as much, which ends sooner where effects are large and finds less of the small ones."""
 
 
 class PreregistrationSection(Definition):
@@ -387,6 +393,8 @@ class PreregistrationSection(Definition):
     def _rule_has_its_margin(self) -> PreregistrationSection:
         if self.stopping.rule == "no_worse" and self.margin is None:
             raise ValueError("stopping.rule no_worse needs a margin, for example margin: 0.02")
+        if self.stopping.looks is not None and not self.stops_early:
+            raise ValueError("stopping.looks needs a rule to stop by, for example rule: decided")
         return self
 
 

@@ -82,6 +82,9 @@ def registered_plan(plan: Plan) -> RegisteredPlan | None:
         return None
     contrasts = [list(arm) for arm in planned_contrasts(plan, section)]
     content = section.model_dump(mode="json")
+    if section.stopping.looks is None:  # as plans were hashed before looks could be planned
+        for name in ("looks", "spending"):
+            del content["stopping"][name]
     if not section.primary:
         content["conditions"] = list(plan.scope.conditions)
     if section.stops_early:
