@@ -128,7 +128,7 @@ def with_bundled_parts(
                 )
         worded = _worded_like(name, spec)
         if spec.template is None and worded is not None:
-            changes |= {"template": worded.template}
+            changes |= {"template": worded.template, "cue": spec.cue or worded.cue}
             if spec.max_steps is None and worded.max_steps is not None:
                 changes["max_steps"] = worded.max_steps
         return spec.model_copy(update=changes) if changes else spec

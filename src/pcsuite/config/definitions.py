@@ -37,6 +37,9 @@ TaskKind = Literal["structured", "reasoning", "judged"]
 JudgeScale = Literal["pass_fail", "one_to_five", "pairwise"]
 JUDGED: TaskKind = "judged"
 DEFAULT_ABSTAIN = 'Say "INSUFFICIENT_INFO" in place of the answer.'
+Wording = Literal["1", "2"]
+WORDING_1: Wording = "1"
+"""Wording of files that name none: words and layout that all prompts had before wordings were told apart."""
 RegimeId = Annotated[str, BeforeValidator(regime_id)]
 AnswerForm = Literal["text", "json", "number", "label"]
 ANSWER_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
@@ -349,7 +352,7 @@ class _MessagePart(Definition):
     def _omit_absent_role(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What has no role, and enforces in full, dumps as it did before there was a choice: ids of rows stay."""
         dumped: dict[str, Any] = dump(self)
-        for name in ("role", "enforce", "syntax"):
+        for name in ("role", "enforce", "syntax", "cue"):
             if dumped.get(name) is None:
                 dumped.pop(name, None)
         return dumped
@@ -381,6 +384,9 @@ class OperatorSpec(_MessagePart):
     """``jinja`` where a ``verbatim`` piece is a template of Jinja after all, rendered with the item's columns."""
     k: int | None = Field(default=None, ge=0)
     """Number of exemplars (fewshot)."""
+    cue: str | None = None
+    """Line that stands between an exemplar's question and its answer, and at the end of the prompt that shows
+    exemplars, so that the item's own question is put as theirs are (fewshot)."""
     mode: OperatorMode | None = None
     """Amount of visible reasoning (REASONING_MODE: none, brief, full), or whether steps are written out (DECOMPOSE:
     shown, the default, or hidden)."""
@@ -570,6 +576,9 @@ class _DefinitionsFile(Definition):
 class TasksFile(_DefinitionsFile):
     """``tasks_v1.yaml``."""
 
+    wording: Wording = WORDING_1
+    """Wording of the suite's tasks that the file holds; the layout of prompts follows the operators file."""
+
     tasks: dict[str, TaskSpec]
     """Tasks by id."""
 
@@ -593,6 +602,10 @@ class ModelsFile(_DefinitionsFile):
 
 class OperatorsFile(_DefinitionsFile):
     """``operators_v1.yaml``."""
+
+    wording: Wording = WORDING_1
+    """Which of the suite's layouts its operators are written for: in ``2`` exemplars and the item's own question have
+    one form, in ``1`` a reasoning task's question stands on the line of its label and ends without a cue."""
 
     operators: dict[str, OperatorSpec]
     """Operators by name; the name or the engine of a constraint may say its ``kind``."""

@@ -9,19 +9,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pcsuite.config.definitions import OperatorSpec, OperatorUse
+from pcsuite.config.definitions import WORDING_1, OperatorSpec, OperatorUse, TaskKind
 from pcsuite.errors import ConfigError, PromptError
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.verbatim import fill_placeholders, placeholders, render_jinja
 
 BASE_TEMPLATES = Path(__file__).parent / "base_templates"
+_BASE_TEMPLATE: dict[TaskKind, str] = {
+    "structured": "json_base.j2",
+    "reasoning": "reasoning_base.j2",
+    "judged": "json_base.j2",
+}
+
+
+def base_template(ctx: PromptContext) -> str:
+    """Name of the base template of a task's kind, in the wording that the context asks for."""
+    if ctx.wording == WORDING_1 and ctx.task_kind == "reasoning":
+        return "reasoning_base_wording_1.j2"
+    return _BASE_TEMPLATE[ctx.task_kind]
 
 
 @lru_cache(maxsize=8)
@@ -45,6 +57,14 @@ def environment(templates_dir: Path | None = None) -> ImmutableSandboxedEnvironm
 @lru_cache(maxsize=512)
 def _compiled(source: str) -> Template:
     return environment().from_string(source)
+
+
+@lru_cache(maxsize=4096)
+def shown_question(template: str, label: str, text: str) -> str:
+    """An input under its label, as a bundled base template puts it: of the item and of every exemplar."""
+    empty: dict[str, Any] = dict.fromkeys(("filler", "prefix", "blocks", "fewshot", "post"), ())
+    shown = environment().get_template(template)
+    return shown.render(empty, instruction="", input_label=label, input_text=text).strip("\n")
 
 
 def render_text(source: str, variables: dict[str, Any], *, where: str) -> str:
@@ -139,7 +159,8 @@ class Operator:
         """The operator's text for one item; empty for operators that show nothing.
 
         Templates see the context and the operator's own ``mode`` and ``max_steps``; a fewshot operator shows the first
-        ``k`` exemplars, and nothing where there are none.
+        ``k`` exemplars, and nothing where there are none. Its template sees the ``cue`` before an answer and
+        ``question(text)``, an input as the base template puts it.
         """
         if not self.spec.template:
             return ""
@@ -156,6 +177,8 @@ class Operator:
             variables["exemplars"] = ctx.exemplars[: self.spec.k]
             if not variables["exemplars"]:
                 return ""
+            variables["cue"] = self.spec.cue or "Answer:"
+            variables["question"] = partial(shown_question, base_template(ctx), ctx.input_label)
         return render_text(self.spec.template, variables, where=f"operator {self.name}")
 
     def adds_nothing(self, ctx: PromptContext) -> bool:

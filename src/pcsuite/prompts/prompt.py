@@ -16,14 +16,9 @@ from pcsuite.config.definitions import MessageRole, TaskKind
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.named_blocks import NAMED, block_variables
-from pcsuite.prompts.operators import Bundle, Slot, environment
+from pcsuite.prompts.operators import Bundle, Slot, base_template, environment
 from pcsuite.prompts.verbatim import chat_piece
 
-BASE_TEMPLATE: dict[TaskKind, str] = {
-    "structured": "json_base.j2",
-    "reasoning": "reasoning_base.j2",
-    "judged": "json_base.j2",
-}
 FILLER_LINE = "This line is filler; it says nothing about the task."
 
 
@@ -56,6 +51,8 @@ class PromptTree:
     used then, and ``instruction`` is all that stands before."""
     task: tuple[str, str] = field(default=("", ""), compare=False)
     """Title and goal of the task, for base templates that show them."""
+    closing: str = ""
+    """Last line of the prompt: the cue after which exemplars show their answers."""
 
     def texts(self, slot: Slot) -> list[str]:
         """Texts of the blocks in one slot, in order."""
@@ -74,7 +71,7 @@ class PromptTree:
         if self.around is not None:
             shown_input = (self.around[0].lstrip("\n") + self.input_text + self.around[1]).rstrip("\n")
         else:
-            bare = replace(self, instruction="", blocks=(), filler=0, order=())
+            bare = replace(self, instruction="", blocks=(), filler=0, order=(), closing="")
             trailing = len(self.input_text) - len(self.input_text.rstrip("\n"))
             shown_input = bare.assemble(templates_dir) + "\n" * trailing
         middle = [*self.texts("block"), *self.texts("fewshot")]
@@ -104,6 +101,14 @@ class PromptTree:
         ``templates_dir`` is searched for the base template before the bundled ones; one that is missing or cannot be
         rendered is a ``PromptError``. Blocks with a role make it a chat (:mod:`pcsuite.prompts.verbatim`).
         """
+        if not self.closing or any(block.role is not None for block in self.blocks):
+            return self._assemble(templates_dir)
+        # Right below the question as in the exemplars; behind a block that follows the question it stands apart.
+        apart = bool(self.texts("post") or self.order)
+        opened = replace(self, closing="")._assemble(templates_dir)
+        return opened + ("\n\n" if apart else "\n") + self.closing
+
+    def _assemble(self, templates_dir: Path | None) -> str:
         texts: defaultdict[Slot, list[str]] = defaultdict(list)
         for block in self.blocks:
             if block.role is not None:
@@ -190,13 +195,15 @@ def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
         OperatorBlock(operator.name, operator.slot, operator.render(ctx), operator.spec.role)
         for operator in bundle
     ]
+    shown = {block.operator for block in rendered if block.text and block.slot == "fewshot"}
     return PromptTree(
-        template=BASE_TEMPLATE[ctx.task_kind],
+        template=base_template(ctx),
         instruction=ctx.instruction,
         input_label=ctx.input_label,
         input_text=ctx.input_text,
         blocks=tuple(block for block in rendered if block.text),
         task=(ctx.task_title, ctx.task_goal),
+        closing=next((operator.spec.cue or "" for operator in bundle if operator.name in shown), ""),
     )
 
 

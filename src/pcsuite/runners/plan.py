@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.analysis.load.item_scores import control_among
+from pcsuite.config.definitions import WORDING_1
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
@@ -478,6 +479,9 @@ def plan_cell(
         "decoding": decoding.hashed(),
         "length": [suite.profile.length_control, task.band],
     }
+    if task.prompting.wording != WORDING_1:
+        # Base templates are no part of it otherwise: rows of the first wording keep their ids.
+        defining["wording"] = task.prompting.wording
     if task.spec.judge is not None:
         defining["judge"] = [
             judge_fingerprint(task.spec.judge, task.spec.instruction),

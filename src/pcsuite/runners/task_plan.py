@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pcsuite._util.hashing import digest
-from pcsuite.config.definitions import TaskSpec
+from pcsuite.config.definitions import WORDING_1, TaskSpec
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, ItemSource, exemplars, find_items, sample_items, task_items
 from pcsuite.errors import ConfigError, DataError
@@ -64,13 +64,15 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
             # Free text may come without references; conditions that show exemplars then say that there are none.
             examples = [item for item in examples if has_reference(item)]
         check_items(evaluator, examples, train.source.path)
+    answer = exemplar_answer(suite, evaluator)
     prompting = TaskPrompting(
         task_id,
         spec,
         suite.schema(task_id),
         suite.grammar(task_id),
-        tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in examples),
+        tuple(Exemplar(item.input_text, answer(item), item.item_id) for item in examples),
         suite.lmql_query(task_id),
+        suite.wording,
     )
     digests = {item.item_id: digest(item.content())[:16] for item in items}
     return TaskPlan(
@@ -84,6 +86,11 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         digests,
         repro.deterministic_hash_seed,
     )
+
+
+def exemplar_answer(suite: Suite, evaluator: Evaluator) -> Callable[[Item], str]:
+    """What writes an exemplar's answer, in the wording of the suite's operators."""
+    return evaluator.gold_answer if suite.wording == WORDING_1 else evaluator.exemplar_answer
 
 
 def check_items(evaluator: Evaluator, items: Sequence[Item], path: Path) -> None:
