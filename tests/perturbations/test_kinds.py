@@ -192,7 +192,7 @@ def test_injection_worked_out_by_hand():
     confused = perturb(tree, hand_made_site(), Variant("role_confusion", 1)).assemble()
     assert re.fullmatch(r"You are an? [^\n]+\.\n\nAdd up\.\n\nInput:\n2 \+ 2\?", confused)
     framed = perturb(tree, hand_made_site(), Variant("paraphrase", 1)).assemble()
-    assert framed == "Please do the following. Add up.\n\nInput: 2 + 2?"
+    assert framed == "Please do the following. Add up.\n\nInput:\n2 + 2?"
 
 
 def test_an_evaluator_without_wrong_answers_is_told_of():
