@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -341,8 +341,26 @@ MessageRole = Literal["system", "developer", "user", "assistant"]
 EnforceMode = Literal["in_full", "in_part"]
 
 
+Place = Literal["start", "before_examples", "before_question", "after_question", "system"]
+PLACES: tuple[Place, ...] = get_args(Place)
+
+
+def _one_or_several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
 class _MessagePart(Definition):
-    """What stands in one of a chat's messages."""
+    """What stands in one of a chat's messages, where in the prompt and how often."""
+
+    at: Annotated[tuple[Place, ...] | None, BeforeValidator(_one_or_several)] = Field(
+        default=None, min_length=1
+    )
+    """Where its text stands instead of the place of its type, one place or several: ``start`` (before the
+    instruction), ``before_examples``, ``before_question``, ``after_question``, or ``system`` (the system's message)."""
+    repeat: int | None = Field(default=None, ge=1, le=4)
+    """How often its text stands at its place, one copy below the other."""
+    filler: Literal[True] | None = None
+    """Its text with every word replaced by filler of the same length: a sham of the block, wherever it stands."""
 
     role: MessageRole | None = None
     """Message it stands in. ``system`` puts its text into a system message, before the user's, which holds the rest;
@@ -352,7 +370,7 @@ class _MessagePart(Definition):
     def _omit_absent_role(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What has no role, and enforces in full, dumps as it did before there was a choice: ids of rows stay."""
         dumped: dict[str, Any] = dump(self)
-        for name in ("role", "enforce", "syntax", "cue"):
+        for name in ("role", "enforce", "syntax", "cue", "at", "repeat", "filler"):
             if dumped.get(name) is None:
                 dumped.pop(name, None)
         return dumped
@@ -453,11 +471,25 @@ class OperatorSpec(_MessagePart):
         return self
 
 
+FILLER_MARK = "~"
+"""Before the name of a block whose words are filler."""
+_DECORATION = re.compile(r"@[a-z_+]+|\.x\d")
+
+
+def plain_operator(label: str) -> str:
+    """The name of an operator in the label that rows have of it where it is moved or repeated; any other as it is.
+
+    >>> plain_operator("~VERIFIER@before_examples+after_question.x2")
+    'VERIFIER'
+    """
+    return _DECORATION.sub("", label).removeprefix(FILLER_MARK)
+
+
 class OperatorUse(_MessagePart):
     """An operator as a condition uses it, with its parameters and its role overridden where given."""
 
-    name: str
-    """Operator name."""
+    name: str = Field(validation_alias=AliasChoices("name", "op"))
+    """Operator name; ``op`` says the same."""
     k: int | None = Field(default=None, ge=0)
     """Overrides the operator's number of exemplars."""
     mode: OperatorMode | None = None
@@ -473,13 +505,25 @@ class OperatorUse(_MessagePart):
 def _operator_use(value: Any) -> Any:
     if isinstance(value, str):
         return {"name": value}
-    if isinstance(value, dict) and len(value) == 1 and "name" not in value:
+    if isinstance(value, dict) and len(value) == 1 and not {"name", "op"} & value.keys():
         ((name, options),) = value.items()
         return {"name": name, **(options or {})}
     return value
 
 
 Use = Annotated[OperatorUse, BeforeValidator(_operator_use)]
+
+
+class PromptRepeat(Definition):
+    """The whole prompt more than once."""
+
+    times: int = Field(default=2, ge=2, le=4)
+    """How often it stands, one copy below the other; of a chat its last message."""
+    filler: bool = False
+    """Whether all copies but the last are filler of the same length and layout: a sham that shows the item once."""
+
+
+PromptForm = Literal["message", "turns"]
 
 
 class ConditionSpec(Definition):
@@ -501,6 +545,20 @@ class ConditionSpec(Definition):
     """Of the design ``orders``: how many random orders in which the operators join one by one are run."""
     compiled: bool = False
     """The prompt comes from the optimiser's frozen file (C8)."""
+    form: PromptForm | None = None
+    """``turns`` shows each exemplar as a turn of its own, the question the user's and its answer the model's;
+    ``message``, the default, all of them in one message. Without it that of the condition it extends."""
+    repeat: Annotated[
+        PromptRepeat | None,
+        BeforeValidator(lambda value: {"times": value} if isinstance(value, int) else value),
+    ] = None
+    """The whole prompt so many times: ``repeat: 2``, or ``repeat: {times: 2, filler: true}`` for its sham. Without it
+    that of the condition it extends."""
+
+    @model_serializer(mode="wrap")
+    def _omit_absent_form(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Hashes of configurations have these: conditions without them keep what they had.
+        return {name: value for name, value in dump(self).items() if name not in ("form", "repeat") or value}
 
 
 Condition = Annotated[

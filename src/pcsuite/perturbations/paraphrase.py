@@ -94,7 +94,7 @@ def reword(tree: PromptTree, target: PerturbationTarget, number: int) -> PromptT
 
     Blocks that no operator of the condition made stay as they are.
     """
-    operators = {operator.name: operator for operator in target.bundle}
+    operators = {operator.label: operator for operator in target.bundle}
     blocks = tuple(
         replace(block, text=reworded_operator(operators[block.operator], number).render(target.ctx))
         if block.operator in operators

@@ -479,6 +479,10 @@ def plan_cell(
         "decoding": decoding.hashed(),
         "length": [suite.profile.length_control, task.band],
     }
+    if condition.form != "message":
+        defining["form"] = condition.form
+    if condition.repeat is not None:
+        defining["repeat"] = condition.repeat
     if task.prompting.wording != WORDING_1:
         # Base templates are no part of it otherwise: rows of the first wording keep their ids.
         defining["wording"] = task.prompting.wording
@@ -504,7 +508,7 @@ def plan_cell(
         sent = _sent_to(*check_model(model_id, suite.models[model_id]), operator, task.prompting.context(""))
         if not sent.in_full:
             # Another treatment than a whole constraint: rows name it otherwise, so that no analysis mixes the two.
-            names = tuple(name + IN_PART if name == operator.name else name for name in names)
+            names = tuple(name + IN_PART if name == operator.label else name for name in names)
             relaxed, changes = sent.constraint.value, tuple(map(str, sent.changes))
             defining["relaxed_schema"] = relaxed
     return Cell(
