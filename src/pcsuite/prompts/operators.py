@@ -146,6 +146,8 @@ class Operator:
         'NOTE@after_question.x2'
         """
         spec = self.spec
+        if spec.type == "verbatim":  # named by who wrote it, what it is included
+            return self.name
         where = f"@{'+'.join(spec.at)}" if spec.at else ""
         often = f".x{spec.repeat}" if (spec.repeat or 1) > 1 else ""
         return f"{FILLER_MARK if spec.filler else ''}{self.name}{where}{often}"

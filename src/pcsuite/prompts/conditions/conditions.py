@@ -78,7 +78,7 @@ class ConditionBundle:
         Of a compiled free text they are ``COMPILED`` and those whose cues its words show (:func:`makeup_cues`). What
         is done to the whole prompt is one of them: :data:`TURNS`, or :data:`WHOLE` as often as it stands.
         """
-        whole = () if self.form == "message" else (TURNS,)
+        whole: tuple[str, ...] = () if self.form == "message" else (TURNS,)
         if self.repeat is not None:
             whole += (f"{FILLER_MARK if self.repeat.filler else ''}{WHOLE}.x{self.repeat.times}",)
         if self.prompt is None or not self.prompt.is_text:
