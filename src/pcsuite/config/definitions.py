@@ -548,6 +548,9 @@ class ConditionSpec(Definition):
     form: PromptForm | None = None
     """``turns`` shows each exemplar as a turn of its own, the question the user's and its answer the model's;
     ``message``, the default, all of them in one message. Without it that of the condition it extends."""
+    reworded: int | None = Field(default=None, ge=0, le=WORDINGS)
+    """Instruction and operators in this wording (0 the template, 1 to 3 its paraphrases) for every item, whatever the
+    profile has items draw. Without it that of the condition it extends."""
     repeat: Annotated[
         PromptRepeat | None,
         BeforeValidator(lambda value: {"times": value} if isinstance(value, int) else value),
@@ -558,7 +561,8 @@ class ConditionSpec(Definition):
     @model_serializer(mode="wrap")
     def _omit_absent_form(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Hashes of configurations have these: conditions without them keep what they had.
-        return {name: value for name, value in dump(self).items() if name not in ("form", "repeat") or value}
+        added = ("form", "repeat", "reworded")
+        return {name: value for name, value in dump(self).items() if name not in added or value is not None}
 
 
 Condition = Annotated[

@@ -150,7 +150,7 @@ class Suite:
         parts = dict(self._configuration)
         profile: Profile = parts.pop("profile")
         settings = dict(flatten(profile.model_dump(mode="json", exclude_defaults=True)))
-        settings |= flatten({"wordings": parts.pop("wordings", {})})
+        settings |= flatten({key: parts.pop(key, {}) for key in ("wordings", "draw")})
         for kind, definitions in parts.items():
             settings |= {f"{kind}.{name}": digest(spec)[:12] for name, spec in definitions.items()}
         return settings
@@ -169,6 +169,7 @@ class Suite:
         return (
             ({"scorers": scorers} if scorers else {})
             | ({"wordings": later} if later else {})
+            | ({"draw": dict(profile.draw)} if profile.draw is not None else {})
             | {
                 "profile": profile,
                 "tasks": {name: self.tasks[name] for name in selection.tasks},

@@ -25,6 +25,7 @@ from pcsuite.engines.session import check_model, constraint_of
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError
 from pcsuite.evaluation.judged import judge_fingerprint
 from pcsuite.logging.row import PerturbationRef
+from pcsuite.perturbations.paraphrase import reworded_instruction, reworded_operator
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Program
 from pcsuite.prompts.compiled import compiled_path, read_compiled
@@ -38,7 +39,7 @@ from pcsuite.prompts.context import Exemplar, PromptContext, TaskPrompting
 from pcsuite.prompts.operators import Operator
 from pcsuite.prompts.prompt import PromptTree
 from pcsuite.runners.retrievers import retrieval_version, retriever_type
-from pcsuite.runners.task_plan import MAX_EXEMPLARS, TaskPlan, plan_task, task_evaluator
+from pcsuite.runners.task_plan import MAX_EXEMPLARS, Drawn, TaskPlan, plan_task, task_evaluator
 
 CLEAN = PerturbationRef()
 
@@ -95,10 +96,45 @@ class Cell:
 
         Raises :class:`PromptError` where an operator's template cannot be rendered.
         """
+        if (drawn := self.drawn(item)) is not None:
+            return self._drawn_tree(item, drawn)
         if self.applied.reads_input:
             ctx = self.task.prompting.context(item.input_text, item.columns)
             return apply_condition(self.condition, ctx).tree
         return replace(self.applied.tree, input_text=item.input_text)
+
+    def drawn(self, item: Item) -> Drawn | None:
+        """The example set and the wording of an item, where it draws them or the condition says the wording."""
+        fixed, drawn = self.condition.reworded, self.task.drawn(item)
+        if fixed is None:
+            return drawn
+        return Drawn(drawn.example_set if drawn is not None else 0, fixed)
+
+    def _drawn_tree(self, item: Item, drawn: Drawn) -> PromptTree:
+        if drawn not in self._applied_as_drawn:
+            self._applied_as_drawn[drawn] = self._as_drawn(self.task.prompting.context(""), drawn)
+        applied = self._applied_as_drawn[drawn]
+        if applied.reads_input:
+            return self._as_drawn(self.task.prompting.context(item.input_text, item.columns), drawn).tree
+        return replace(applied.tree, input_text=item.input_text)
+
+    def _as_drawn(self, ctx: PromptContext, drawn: Drawn) -> PromptCondition:
+        sets, number, condition = self.task.example_sets, drawn.wording, self.condition
+        if sets:
+            ctx = replace(ctx, exemplars=sets[drawn.example_set])
+        if number:
+            words = reworded_instruction(ctx.task_id, ctx.instruction, number, ctx.wording)
+            ctx = replace(ctx, instruction=words)
+            steps = tuple(
+                tuple(reworded_operator(operator, number) for operator in step) for step in condition.steps
+            )
+            condition = replace(condition, steps=steps)
+        return apply_condition(condition, ctx)
+
+    @cached_property
+    def _applied_as_drawn(self) -> dict[Drawn, PromptCondition]:
+        """By what items drew: the condition with the prompt of an empty input, made once each."""
+        return {}
 
     @cached_property
     def replicates(self) -> list[tuple[int, PerturbationRef, str]]:
@@ -262,6 +298,13 @@ def build_plan(
     scope = scope or Scope.of_selection(suite)
     retriever_type(suite)
     conditions = expand_conditions(scope.conditions, suite.conditions, suite.operators)
+    if suite.profile.draw is not None and any(one != CLEAN for one in perturbations):
+        raise ConfigError(
+            suite.sources["profile"].problem(
+                ["draw"], "items that draw their wording have no perturbed prompts beside them"
+            ),
+            hint="leave out 'draw', or the perturbations",
+        )
     if tasks is None:
         tasks = {task_id: plan_task(suite, task_id) for task_id in scope.tasks}
     if scope.max_items is not None or scope.skip_items:
@@ -479,6 +522,11 @@ def plan_cell(
         "decoding": decoding.hashed(),
         "length": [suite.profile.length_control, task.band],
     }
+    if task.example_sets:
+        drawn = [[[entry.input_text, entry.output_text] for entry in one] for one in task.example_sets]
+        defining["draw"] = [drawn, task.wordings]
+    if condition.reworded is not None:
+        defining["reworded"] = condition.reworded
     if condition.form != "message":
         defining["form"] = condition.form
     if condition.repeat is not None:

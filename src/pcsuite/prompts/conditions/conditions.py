@@ -52,6 +52,8 @@ class ConditionBundle:
     """The prompt of that file, once a task and a model are known."""
     form: PromptForm = "message"
     repeat: PromptRepeat | None = None
+    reworded: int | None = None
+    """Wording of every item; ``None`` where an item may draw its own."""
     known: Mapping[str, OperatorSpec] | None = field(default=None, repr=False, compare=False)
     """All operators of the suite, whose cues a compiled free text is judged by; else the bundled ones."""
 
@@ -118,17 +120,14 @@ def expand_conditions(
                 raise ConfigError(
                     f"condition '{selected}': '{name}' is no design and has no members", hint=hint
                 )
-            form, repeat = _whole(name, conditions)
-            bundle = ConditionBundle(
-                name, spec.title, steps, spec.compiled, None, form, repeat, known=operators
-            )
+            bundle = ConditionBundle(name, spec.title, steps, spec.compiled, known=operators)
+            bundle = replace(bundle, **_whole(name, conditions))
             _check_places(bundle)
             expanded.append(bundle)
             continue
         varied_from = len(steps) - len(spec.operators)
         members = _design(name, spec, steps[:varied_from], steps[varied_from:])
-        form, repeat = _whole(name, conditions)
-        members = [replace(bundle, form=form, repeat=repeat, known=operators) for bundle in members]
+        members = [replace(bundle, known=operators, **_whole(name, conditions)) for bundle in members]
         chosen = [bundle for bundle in members if not member or bundle.id == selected]
         if not chosen:
             hint = did_you_mean(selected, [bundle.id for bundle in members])
@@ -158,11 +157,13 @@ def _steps(
     return inherited + tuple(tuple(operator(use) for use in entry) for entry in entries)
 
 
-def _whole(name: str, conditions: Mapping[str, ConditionSpec]) -> tuple[PromptForm, PromptRepeat | None]:
-    """Form and repetition of a condition's prompt: its own, else those of the condition that it extends."""
+def _whole(name: str, conditions: Mapping[str, ConditionSpec]) -> dict[str, Any]:
+    """What a condition does to its whole prompt: its own keys, else those of the condition that it extends."""
     spec = conditions[name]
-    form, repeat = _whole(spec.extends, conditions) if spec.extends else ("message", None)
-    return spec.form or form, spec.repeat or repeat
+    whole: dict[str, Any] = {"form": "message", "repeat": None, "reworded": None}
+    if spec.extends:
+        whole = _whole(spec.extends, conditions)
+    return whole | {key: value for key in whole if (value := getattr(spec, key)) is not None}
 
 
 def _check_places(bundle: ConditionBundle) -> None:
