@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from typing_extensions import Self
 
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import named_rng
@@ -192,23 +194,8 @@ def ablate(
     study = prepare(request)
     if show is not None:
         show(study)
-    note, fingerprint = study.folder / FINGERPRINT, study.fingerprint()
-    noted = note.read_text(encoding="utf-8").strip() if note.is_file() else None
-    if noted not in (None, fingerprint) and not request.overwrite:
-        # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.
-        if len(ResumeIndex.read(study.log)):
-            raise ConfigError(
-                f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
-                hint="give this one a name of its own with --name, or start anew with --overwrite",
-            )
-        study = replace(study, request=replace(study.request, overwrite=True))
-    study.folder.mkdir(parents=True, exist_ok=True)
-    if noted != fingerprint:  # a kill while it is written must not leave the rows of this ablation without it
-        replace_atomically(note, fingerprint + "\n")
-    plan = build_plan(study.write(study.design.first))
-    work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
-    opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return run_blocking(_AblationRun(study, plan, opened, quiet=quiet, tell=tell).run())
+    run = AblationRun.of(study, quiet=quiet, use_cache=use_cache, executor=executor, tell=tell)
+    return run_blocking(run.run())
 
 
 class _Cell:
@@ -225,7 +212,7 @@ class _Cell:
         return bool(at_floor(self.measured.scores[FULL], self.study.request.margin))
 
 
-class _AblationRun:
+class AblationRun:
     """The phases of one ablation: each asks further arms, into one log, and is judged by the scores that came in."""
 
     log: RunLog
@@ -255,26 +242,65 @@ class _AblationRun:
         """Items that were asked until then."""
         self.asked = self.failed = 0
 
-    async def run(self) -> AblationResult:
-        request, run = self.study.request, self.suite.profile.run
+    @classmethod
+    def of(
+        cls,
+        study: Study,
+        *,
+        quiet: bool,
+        use_cache: bool,
+        executor: ExecutorChoice,
+        tell: Callable[[NoiseForecast], None] | None = None,
+    ) -> Self:
+        """A study that is ready to be asked, its files written; ``ConfigError`` where another one is in its folder."""
+        note, fingerprint = study.folder / FINGERPRINT, study.fingerprint()
+        noted = note.read_text(encoding="utf-8").strip() if note.is_file() else None
+        if noted not in (None, fingerprint) and not study.request.overwrite:
+            # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.
+            if len(ResumeIndex.read(study.log)):
+                raise ConfigError(
+                    f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
+                    hint="give this one a name of its own with --name, or start anew with --overwrite",
+                )
+            study = replace(study, request=replace(study.request, overwrite=True))
+        study.folder.mkdir(parents=True, exist_ok=True)
+        # A kill while it is written must not leave the rows of this ablation without it.
+        if noted != fingerprint:
+            replace_atomically(note, fingerprint + "\n")
+        plan = build_plan(study.write(study.design.first))
+        work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
+        opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
+        return cls(study, plan, opened, quiet=quiet, tell=tell)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """The log and what asks, open for the phases."""
         rows = SharedRows([cell.measured for cell in self.cells])
         async with self.executor:
             with (
-                RunLog.of(run, overwrite=request.overwrite, scores=rows) as self.log,
+                RunLog.of(
+                    self.suite.profile.run, overwrite=self.study.request.overwrite, scores=rows
+                ) as self.log,
                 counting(self.log.paths.log, self.executor.budget, self.suite.profile.limits),
             ):
-                if request.until:
-                    await self._until_decided()
-                else:
-                    await self._noise_first()
-                    await self._ask(self.plan)
-                    for cell in self.cells:
-                        if self._screens:
-                            await self._split_groups(cell)
-                        await self._shams(cell)
+                yield
+
+    async def run(self) -> AblationResult:
+        """All phases, and what they say."""
+        request = self.study.request
+        async with self.opened():
+            if request.until:
+                await self._until_decided()
+            else:
+                await self._noise_first()
+                await self._ask(self.plan)
                 for cell in self.cells:
-                    cell.pairs = await self._pairs(cell)
-                trims = await self._trim() if request.trim else None
+                    if self._screens:
+                        await self._split_groups(cell)
+                    await self._shams(cell)
+            for cell in self.cells:
+                cell.pairs = await self._pairs(cell)
+            trims = await self._trim() if request.trim else None
         results = [
             self._judge(cell, None if trims is None else trims[index])
             for index, cell in enumerate(self.cells)

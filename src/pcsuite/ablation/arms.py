@@ -18,7 +18,17 @@ from pcsuite.errors import ConfigError
 from pcsuite.prompts.blocks import PromptBlock, SplitPrompt
 from pcsuite.prompts.verbatim import chat_piece
 
-DesignName = Literal["auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley", "groups"]
+DesignName = Literal[
+    "auto",
+    "leave-one-out",
+    "one-at-a-time",
+    "factorial",
+    "fractional",
+    "shapley",
+    "groups",
+    "order",
+    "repeat",
+]
 DESIGNS: tuple[DesignName, ...] = get_args(DesignName)
 FULL, NONE, AGAIN = "full", "none", "again"
 SHAM_PREFIX = "SHAM_"
@@ -31,7 +41,20 @@ MOST_FRACTIONAL = 32
 ARMS_WITHOUT_BUDGET = 30
 """Arms that ``auto`` allows itself where no budget is given; controls are not counted."""
 
-Kind = Literal["full", "again", "sham", "blocks"]
+Kind = Literal["full", "again", "sham", "blocks", "changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddedPiece:
+    """A text that an arm shows beside the prompt's own blocks: one that is moved, or said again."""
+
+    name: str
+    text: str
+    role: str | None = None
+    """Message that it opens, where the prompt is one text otherwise."""
+    filler: bool = False
+    """Whether its words are replaced by filler once the item is filled in."""
+    jinja: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +67,13 @@ class PromptArm:
     kind: Kind = "blocks"
     sham: str = ""
     """Block whose place a sham of the same length and layout takes."""
+    sequence: tuple[str | AddedPiece, ...] = ()
+    """Of an arm that moves or repeats a block: all of its pieces in order, blocks and shams by their names."""
+
+    @property
+    def added(self) -> tuple[AddedPiece, ...]:
+        """Its pieces that are no blocks of the prompt."""
+        return tuple(piece for piece in self.sequence if isinstance(piece, AddedPiece))
 
     def operators(self, prompt: SplitPrompt) -> list[str]:
         """Names of its operators in the order of the text.
@@ -51,6 +81,8 @@ class PromptArm:
         Blocks without text are none; where nothing is left it is :data:`NOTHING_OPERATOR`. The A/A arm has one more,
         :data:`AGAIN_OPERATOR`, where a further line end means nothing; a sham stands where its block would.
         """
+        if self.sequence:
+            return [piece.name if isinstance(piece, AddedPiece) else piece for piece in self.sequence]
         free = {block.name for block in prompt.free}
         names = []
         for block in prompt.blocks:
@@ -84,7 +116,12 @@ class Design:
     @property
     def measured(self) -> int:
         """Arms without the controls."""
-        return sum(arm.kind in ("full", "blocks") for arm in self.arms)
+        return sum(arm.kind in ("full", "blocks", "changed") for arm in self.arms)
+
+    @property
+    def changed(self) -> tuple[PromptArm, ...]:
+        """Arms that move or repeat a block."""
+        return tuple(arm for arm in self.arms if arm.kind == "changed")
 
 
 def arm_of(kept: Iterable[str], free: Sequence[str]) -> PromptArm:
@@ -299,7 +336,8 @@ def in_prefix_order(arms: Iterable[PromptArm], prompt: SplitPrompt) -> list[Prom
     An item's calls go out arm by arm, so a server's prompt cache (and our own prefix reuse) finds the beginning of
     each prompt in the one before.
     """
-    texts = operator_texts(prompt)
+    arms = list(arms)
+    texts = operator_texts(prompt, arms)
 
     def beginning(arm: PromptArm) -> tuple[str, ...]:
         return tuple(texts[name] for name in arm.operators(prompt))
@@ -313,7 +351,7 @@ def shared_prefix(arms: Sequence[PromptArm], prompt: SplitPrompt) -> float:
     Servers that cache prompts by their beginning charge and compute only the rest, so the order of calls is chosen by
     it. The arms are taken in the order given; 0 where nothing is sent.
     """
-    texts = operator_texts(prompt)
+    texts = operator_texts(prompt, arms)
     sent = ["".join(texts[name] for name in arm.operators(prompt)) for arm in arms]
     total = sum(map(len, sent))
     shared = 0
@@ -325,8 +363,9 @@ def shared_prefix(arms: Sequence[PromptArm], prompt: SplitPrompt) -> float:
     return shared / total if total else 0.0
 
 
-def operator_texts(prompt: SplitPrompt) -> dict[str, str]:
-    """The text of every operator that an arm may name: blocks, their shams, and the meaning-free change.
+def operator_texts(prompt: SplitPrompt, arms: Iterable[PromptArm] = ()) -> dict[str, str]:
+    """The text of every operator that an arm may name: blocks, their shams, the meaning-free change, and what the given
+    ``arms`` add.
 
     The A/A arm's is one more line end, of the kind that the prompt uses, in the message of a chat where it stands.
     """
@@ -339,7 +378,7 @@ def operator_texts(prompt: SplitPrompt) -> dict[str, str]:
     end = "\r\n" if before.endswith("\r\n") else "\n"
     pieces = re.findall(r"\x1e(\d+):(\w+)\n", before)
     texts[AGAIN_OPERATOR] = chat_piece(int(pieces[-1][0]), pieces[-1][1], end) if pieces else end
-    return texts
+    return texts | {piece.name: piece.text for arm in arms for piece in arm.added}
 
 
 def _again_position(prompt: SplitPrompt, names: Sequence[str]) -> int:

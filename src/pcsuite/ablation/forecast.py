@@ -282,7 +282,7 @@ def _preview(study: Study) -> Preview:
     sizes = estimate_plan(plan)
     flips, basis = _expected_flips(study, plan)
     listed = list(study.design.first)
-    comparisons = len(study.free) * len(study.each)
+    comparisons = len(study.design.changed) or len(study.free) * len(study.each)
     ordered = [next(arm for arm in listed if arm.id == cell.condition.id) for cell in plan.cells]
     return Preview(
         study,

@@ -647,12 +647,11 @@ def print_preview(preview: Preview, console: Console) -> None:
         ),
         f"design: {study.design.why}",
         f"arms: {', '.join(arm.id for arm in study.design.first)}"
-        + ("; then shams of blocks that help or hurt" if study.design.first != study.design.arms else ""),
+        + (f"; then shams of {_found(study)}" if study.design.first != study.design.arms else ""),
         f"rows: {preview.rows:,} ({len(study.design.first)} arms × {_asked_words(study)}),"
         f"{f' {preview.done:,} of them done;' if preview.done else ''} about {preview.max_tokens:,} tokens"
         f" and {'an unknown cost' if preview.max_cost_usd is None else f'${preview.max_cost_usd:,.2f}'}"
-        f" ({price_words(study.model)}) if every answer runs to its limit; looking for a shorter prompt adds up to"
-        f" {(len(study.free) + 4) * sum(one.chosen_on for one in study.each):,} rows",
+        f" ({price_words(study.model)}) if every answer runs to its limit{_later_rows(study)}",
         *screening_lines(study),
         f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({preview.prefix_as_listed:.0%} in the design's own order)",
@@ -663,7 +662,8 @@ def print_preview(preview: Preview, console: Console) -> None:
         f"  if scores are graded (differences of a standard deviation of {GRADED_SPREAD:g}):"
         f" {preview.forecast.detectable_any_shape:.2f} whatever their shape,"
         f" {preview.forecast.detectable_symmetric:.2f} {CLAUSE}",
-        f"  a block without effect is found to be no worse without it (margin {study.request.margin:g}) in"
+        f"  a {'change' if study.design.changed else 'block'} without effect is found to be no worse"
+        f"{'' if study.design.changed else ' without it'} (margin {study.request.margin:g}) in"
         f" {preview.forecast.finds_nulls:.0%} of studies" + (f" ({other.finds_nulls:.0%})" if other else ""),
         f"  one lost call would move a bound by {1 / study.count:.3f}",
     ]
@@ -738,6 +738,21 @@ def screening_lines(study: Study) -> list[str]:
         f"screening: {on_average} on average, at most {most_arms(free)} prompts with a group or block left out"
         f" ({count} rows each); every block by itself takes {len(free)}",
     ]
+
+
+def _found(study: Study) -> str:
+    """Of what shams are asked."""
+    return "changes that make it better or worse" if study.design.changed else "blocks that help or hurt"
+
+
+def _later_rows(study: Study) -> str:
+    """What is asked after the arms: shams of changes, or shorter prompts."""
+    if study.design.changed:
+        return (
+            f"; shams add up to {sum(arm.kind == 'sham' for arm in study.design.arms) * study.count:,} rows"
+        )
+    most = (len(study.free) + 4) * sum(one.chosen_on for one in study.each)
+    return f"; looking for a shorter prompt adds up to {most:,} rows"
 
 
 def _asked_words(study: Study) -> str:

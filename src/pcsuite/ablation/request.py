@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.ablation.arms import DesignName
-from pcsuite.config.definitions import TaskSpec
+from pcsuite.config.definitions import Place, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite
 from pcsuite.config.profile import MissingAnswers, ReproSection
 from pcsuite.config.spellings import regime_id
@@ -60,6 +60,8 @@ class AblationRequest(init_task.TableRequest):
     literal: tuple[str, ...] = ()
     """Words that look like variables and are meant to the letter."""
     design: DesignName = "auto"
+    at: tuple[Place, ...] = ()
+    """Of the design ``order``: the places that blocks are moved to; by default all that the prompt has."""
     controls: bool = True
     margin: float = MARGIN
     assume: Assumption = "nothing"

@@ -32,6 +32,7 @@ from pcsuite.ablation.arms import (
     operator_texts,
     without,
 )
+from pcsuite.ablation.changes import CHANGES, WHOLE, changed_design, plain_block
 from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ConditionsFile, ModelSpec
@@ -213,11 +214,16 @@ class Study:
                 task["grammar_ref"] = f"{of_task}grammar.lark"
             tasks[study.task.id] = task
         templates = {block.name for block in self.prompt.blocks if block.jinja}
-        operators = {
+        operators: dict[str, dict[str, Any]] = {
             name: {"type": "verbatim", "template": text}
             | ({"syntax": "jinja"} if name.removeprefix(SHAM_PREFIX) in templates else {})
             for name, text in operator_texts(self.prompt).items()
         }
+        for piece in (piece for arm in self.design.arms for piece in arm.added):
+            entry: dict[str, Any] = {"type": "verbatim", "template": piece.text}
+            entry |= {"role": piece.role} if piece.role else {}
+            entry |= {"filler": True} if piece.filler else {}
+            operators[piece.name] = entry | ({"syntax": "jinja"} if piece.jinja else {})
         return texts | {
             "tasks.yaml": {"version": "1.0", "tasks": tasks},
             "models.yaml": {
@@ -334,26 +340,53 @@ def prepare(request: AblationRequest) -> Study:
             f"--looks {request.looks}: with --until decided, from 2 to {MOST_LOOKS}",
             hint="--until decided --looks 4",
         )
+    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
+        value = getattr(request, flag)
+        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
+            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
+    if request.at and request.design != "order":
+        raise ConfigError(f"--at {request.at[0]} is for --design order", hint="leave it out")
+    if request.design in CHANGES:
+        return _prepare_changes(request)
     study = _read_each(request, _FOLDER)
     free = study.free
     name: DesignName = "leave-one-out" if request.until else request.design
     design_within = partial(make_design, free, name, with_controls=request.controls)
     study = _with_design(study, design_within())
-    least = least_items(len(free) * len(study.each))
-    for one in study.each:
-        if one.count < least:
-            limited = request.limit is not None and one.count >= request.limit
-            several = f" on {len(study.each)} models and tables" if study.beside else ""
-            raise DataError(
-                f"{one.request.data}: {one.count} items are too few for {len(free)} blocks{several}: no test could tell"
-                " a difference",
-                hint=f"{'--limit' if limited else 'give'} {least} or more",
-            )
-        _check_context(one)
+    _check_items(study, least_items(len(free) * len(study.each)), f"{len(free)} blocks")
     if study.request.budget_tokens is not None or study.request.budget_usd is not None:
         affordable = min(_affordable_arms(one) for one in study.each) // len(study.each)
         study = _with_design(study, design_within(most_arms=affordable))
     return study
+
+
+def _prepare_changes(request: AblationRequest) -> Study:
+    """The study of a design that moves or repeats blocks, of one model and one table; nothing is dropped from it."""
+    if len(request.models) > 1 or request.more_data:
+        raise ConfigError(
+            f"--design {request.design} is asked of one model and one table", hint="a command for each"
+        )
+    study = _read_each(replace(request, trim=False), _FOLDER)
+    try:
+        design = changed_design(study.prompt, request.design, request.at, with_controls=request.controls)
+    except ConfigError as error:
+        raise ConfigError(f"{request.prompt}: {error.message}", hint=error.hint) from error
+    _check_items(study, least_items(len(design.changed)), f"{len(design.changed)} changed prompts")
+    return _with_design(study, design)
+
+
+def _check_items(study: Study, least: int, of: str) -> None:
+    """Raise where the items are too few for any test to reject, or the longest prompt does not fit into the context."""
+    for one in study.each:
+        if one.count < least:
+            limited = one.request.limit is not None and one.count >= one.request.limit
+            several = f" on {len(study.each)} models and tables" if study.beside else ""
+            raise DataError(
+                f"{one.request.data}: {one.count} items are too few for {of}{several}: no test could tell"
+                " a difference",
+                hint=f"{'--limit' if limited else 'give'} {least} or more",
+            )
+        _check_context(one)
 
 
 def _with_design(study: Study, design: Design) -> Study:
@@ -518,7 +551,7 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
             raise ConfigError(f"--effect: model '{name}' is not simulated, its effects cannot be set")
         for key in request.effects:
             for block in key.split("*"):
-                if block.removeprefix("SHAM_") not in free:
+                if plain_block(block) not in (*free, WHOLE):
                     raise ConfigError(f"--effect: no block '{block}'", hint=did_you_mean(block, free))
         single = {key: value for key, value in request.effects.items() if "*" not in key}
         joint = {key: value for key, value in request.effects.items() if "*" in key}

@@ -13,11 +13,17 @@ from pcsuite.errors import ConfigError, Exit
 from pcsuite.prompts.splitting import SPLIT_METHODS
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from pcsuite.ablation import AblationRequest
     from pcsuite.ablation.forecast import NoiseForecast
 
 # As pcsuite.ablation.arms has them, which is not imported for the help.
-DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley", "groups")
+DESIGN_NAMES = (
+    "auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley", "groups", "order", "repeat"
+)  # fmt: skip
+CHANGES = ("order", "repeat")
+PLACES = ("before_examples", "before_question", "after_question", "system")
 
 
 def _repeated(names: str, about: str, metavar: str) -> Flag:
@@ -78,8 +84,10 @@ ABLATE = (
         _repeated("--literal", "a word that looks like a variable, such as {name}, and is meant to the letter", "NAME"),
     ]),
     Group("the design", [
-        flag("--design", "which prompts are tried (default: auto, by the number of blocks and the budget)",
-             choices=DESIGN_NAMES),
+        flag("--design", "which prompts are tried (default: auto, by the number of blocks and the budget); order moves"
+             " blocks, repeat says one of them, or the whole prompt, twice", choices=DESIGN_NAMES),
+        flag("--at", "with --design order: move blocks there only (default: every place the prompt has); may be"
+             " repeated", action="append", default=[], choices=PLACES),
         switch("--no-controls", "leave out the A/A arm and the shams"),
         switch("--no-trim", "judge the blocks, do not look for a shorter prompt"),
         flag("--budget-tokens", "stop before so many tokens; the design fits itself to it", type=int, metavar="N"),
@@ -123,6 +131,8 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
       pcsuite ablate AGENTS.md --data tasks.csv --target 'python my_agent.py' --scorer check.py:score
       pcsuite ablate system.md --data tickets.csv --target app.py:answer --answer queue
+      pcsuite ablate triage.md --data tickets.csv --design order --at after_question   # is a block better placed there?
+      pcsuite ablate triage.md --data tickets.csv --design repeat                      # a block, or the whole, twice
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
     about = "the prompt's file, or FILE:NAME; the word example runs the bundled one, with its own table"
@@ -163,6 +173,7 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         effects=effects_from(args),
         model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),
         into=tuple(args.into),
+        at=tuple(args.at),
         keep=tuple(name for entry in args.keep for name in options.listed(entry)),
         literal=tuple(args.literal),
         rename=dict(_pair(entry, "--rename", "3=tone") for entry in args.rename),
@@ -216,6 +227,8 @@ def execute_ablate(args: argparse.Namespace) -> int:
         for line in noise_forecast_lines(found):
             console.print(line, markup=False, highlight=False)
 
+    if request.design in CHANGES:
+        return _execute_changes(request, args, console)
     result = ablate(
         request, **options.calls_from(args), show=lambda study: print_split(study, console), tell=tell
     )
@@ -223,6 +236,21 @@ def execute_ablate(args: argparse.Namespace) -> int:
     if request.prompt == bundled_example()[0]:
         console.print(EXAMPLE_NOTE, soft_wrap=True)
     for path in write_result(result):
+        print(path)
+    print(f"next: {shlex.join(['pcsuite', 'report', str(result.log)])}")
+    if result.stopped:
+        return Exit.STOPPED
+    return Exit.FAILED_ROWS if result.failed else Exit.DONE
+
+
+def _execute_changes(request: AblationRequest, args: argparse.Namespace, console: Console) -> int:
+    """Run a design that moves or repeats blocks, print its table and write it as files."""
+    from pcsuite.ablation.changed import print_changes, rearrange, write_changes
+    from pcsuite.ablation.picture import print_split
+
+    result = rearrange(request, **options.calls_from(args), show=lambda study: print_split(study, console))
+    print_changes(result, console)
+    for path in write_changes(result):
         print(path)
     print(f"next: {shlex.join(['pcsuite', 'report', str(result.log)])}")
     if result.stopped:

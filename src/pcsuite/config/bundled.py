@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite.config.definitions import (
+    FILLER_MARK,
+    SHAM,
     ConditionSpec,
     MetricsFile,
     MetricSpec,
@@ -17,6 +19,7 @@ from pcsuite.config.definitions import (
     OperatorType,
     TasksFile,
     TaskSpec,
+    plain_operator,
 )
 from pcsuite.config.spellings import dataset_name, normalise_task, task_kind
 from pcsuite.config.yaml_source import YamlSource, bundled_configs
@@ -128,7 +131,7 @@ def with_bundled_parts(
                 )
         worded = _worded_like(name, spec)
         if spec.template is None and worded is not None:
-            changes |= {"template": worded.template}
+            changes |= {"template": worded.template, "cue": spec.cue or worded.cue}
             if spec.max_steps is None and worded.max_steps is not None:
                 changes["max_steps"] = worded.max_steps
         return spec.model_copy(update=changes) if changes else spec
@@ -169,8 +172,17 @@ def _worded_like(name: str, spec: OperatorSpec) -> OperatorSpec | None:
 
 def operator_work(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> str | None:
     """What an operator does that a log names (``OperatorSpec.work``): as ``operators`` has it, or the bundled file."""
-    spec = (operators or {}).get(name) or bundled_operators().get(name)
+    spec = _spec_of(name, operators)
+    if name.startswith(FILLER_MARK):  # of a block of the suite, or of the whole prompt
+        return SHAM
     return None if spec is None else spec.work
+
+
+def _spec_of(name: str, operators: Mapping[str, OperatorSpec] | None) -> OperatorSpec | None:
+    """The operator that a log names, also where it stands elsewhere, or more than once, under a label."""
+    known = operators or {}
+    plain = plain_operator(name)
+    return known.get(name) or known.get(plain) or bundled_operators().get(plain)
 
 
 def operator_title(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> str:
@@ -179,8 +191,9 @@ def operator_title(name: str, operators: Mapping[str, OperatorSpec] | None = Non
     >>> operator_title("EXEMPLARS"), operator_title("HOUSE_RULES")
     ('examples', 'house rules')
     """
-    spec = (operators or {}).get(name) or bundled_operators().get(name)
-    return (spec.title if spec is not None else None) or name.replace("_", " ").lower()
+    spec, plain = _spec_of(name, operators), plain_operator(name)
+    title = (spec.title if spec is not None else None) or plain.replace("_", " ").lower()
+    return title if plain == name else f"{title} ({name.replace(plain, '').strip('@.') or 'filler'})"
 
 
 def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
@@ -188,7 +201,7 @@ def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None
 
     A name that neither knows is a constraint if it ends in ``_CONSTRAIN``, as those of the suite do, else ``None``.
     """
-    spec = (operators or {}).get(name) or bundled_operators().get(name)
+    spec = _spec_of(name, operators)
     return spec.type if spec is not None else "constraint" if name.endswith("_CONSTRAIN") else None
 
 

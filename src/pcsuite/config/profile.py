@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from pcsuite.config.bundled import searched_operators
-from pcsuite.config.definitions import Definition, RegimeId
+from pcsuite.config.definitions import WORDINGS, Definition, RegimeId
 from pcsuite.config.spellings import by_regime, column_names, helm_scenarios
 from pcsuite.errors import ConfigError
 
@@ -429,6 +429,15 @@ class AnalysisSection(Definition):
         return value
 
 
+class DrawSection(Definition):
+    """What each item draws by a hash of itself, the same in every condition, so that no finding rests on one choice."""
+
+    example_sets: int = Field(default=1, ge=1, le=100)
+    """So many sets of exemplars of which each item is shown one. Items of one set are related: they are one cluster."""
+    wordings: int = Field(default=1, ge=1, le=WORDINGS + 1)
+    """So many wordings of instruction and operators (the template and its paraphrases) of which each item has one."""
+
+
 class Profile(Definition):
     """A profile file."""
 
@@ -462,6 +471,8 @@ class Profile(Definition):
     """What the study is about and when it stops; without it everything explores."""
     analysis: AnalysisSection = Field(default=AnalysisSection(), exclude=True)
     """What the report's verdicts are held against."""
+    draw: DrawSection | None = Field(default=None, exclude=True)
+    """Example sets and wordings that items draw; without it all items have the same. It enters rows' ids."""
     cluster: Annotated[tuple[str, ...], BeforeValidator(column_names)] = Field(default=(), exclude=True)
     """Columns that say which items are related, of every task that is run, instead of the tasks' own ``cluster``."""
     missing: MissingAnswers = Field(default="bound", exclude=True)

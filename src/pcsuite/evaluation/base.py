@@ -231,6 +231,10 @@ class Evaluator(ABC):
         Scores 1.0 by :meth:`evaluate`; ``DataError`` where the truth does not hold it.
         """
 
+    def exemplar_answer(self, item: Item) -> str:
+        """The answer that an exemplar shows: a perfect one, that need not say the same in every exemplar."""
+        return self.gold_answer(item)
+
     @abstractmethod
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """The text of a well-formed answer that scores below 1.0, for simulation.
