@@ -80,7 +80,7 @@ def stand_in(command: str) -> list[str]:
         "improve",
         "init-task",
     )
-    if asks and not {"--model", "--models"} & set(words):
+    if asks and not {"--model", "--models", "--target"} & set(words):
         words += ["--model", "simulated"]
     if name in ("run", "plan", "verifier-pass") and "--limit" not in words:
         words += ["--limit", "4"]
@@ -121,13 +121,18 @@ def desk(tmp_path_factory):
         "You are a clerk.\n\nName the queue: billing, login or refund.\n\nOne word.\n\nTicket: {{ text }}\n"
     )
     profile = (bundled_configs() / "quickstart.yaml").read_text(encoding="utf-8")
+    system = (ROOT / "docs" / "how-to" / "any-system.md").read_text(encoding="utf-8")
+    programs = {match["text"].split(maxsplit=2)[1]: match["text"] for match in FENCE.finditer(system)}
     contents = {
+        "rules.md": "# Task\n\nName the queue.\n\n# Tone\n\nBe kind.\n",
+        "old_rules.md": "# Task\n\nName the queue.\n",
         "tickets.csv": table, "my_table.csv": table, "triage.md": prompt, "my_prompt.md": prompt,
         "mine.yaml": profile.replace("name: quickstart", "name: own"),
         "my_profile.yaml": profile.replace("name: quickstart", "name: mine"),
         "my_schema.json": '{"type": "object", "properties": {"label": {"enum": ["a", "b"]}}, "required": ["label"]}',
         "my_scorer.py": "def score(answer, item):\n    return float(item['queue'] in answer)\n",
-        "app.py": f'SYSTEM_PROMPT = """{prompt.rpartition("Ticket")[0]}"""\n',
+        "app.py": f'SYSTEM_PROMPT = """{prompt.rpartition("Ticket")[0]}"""\n' + programs["app.py"],
+        **{name: programs[name] for name in ("my_agent.py", "my_worker.py")},
         "prompts.ts": "export const SYSTEM = `" + prompt.replace("{{ text }}", "${text}") + "`;\n",
         "promptfooconfig.yaml": yaml.safe_dump({"prompts": [prompt], "providers": ["openai:x"]}),
         "braces.md": "Write {name} as it is.\n\n" + prompt,
@@ -166,6 +171,8 @@ def test_the_commands_of_a_page_run(page, desk, tmp_path, monkeypatch, capsys):
     folder = shutil.copytree(desk, tmp_path / "fresh")
     monkeypatch.chdir(folder)
     monkeypatch.setattr("webbrowser.open", lambda url: True)
+    # Where a page says python, the one that runs the tests is meant.
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     for block in ALL:
         if block.page != page or block.not_run:
             continue
