@@ -211,3 +211,18 @@ def test_only_families_that_share_their_level_can_be_looked_at():
             fraction=1.0,
             rng=np.random.default_rng(0),
         )
+
+
+def test_looks_that_could_not_show_no_worse_leave_their_part_of_the_error_to_the_next():
+    """100 items that all stay as they are, margin 0.05: a look of n items needs 0.95ⁿ below its part of 5 %.
+
+    Only the last can: 0.95⁷⁵ = 0.021 is more than 0.05 · 0.422. It then has all of it, and 0.95¹⁰⁰ = 0.006.
+    """
+    from pcsuite.contrasts.looks import _share_of_margin
+
+    family, seen = Family("bonferroni", margin=0.05), [25, 50, 75, 100]
+    parts = [_share_of_margin(PARTS[:look], seen[:look], family) for look in (1, 2, 3, 4)]
+    assert parts[:2] == [0.0, 0.0]
+    assert sum(parts) == pytest.approx(1.0)
+    assert _share_of_margin(PARTS, [], family) == PARTS[-1]
+    assert _share_of_margin(PARTS, seen, Family("bonferroni")) == 0.0
