@@ -47,7 +47,10 @@ BLOCKS = TableSpec(
     "block that could be left out (`outputs/ablations/<run>/blocks.csv`)",
     (
         Column("block", "name of the block"),
-        Column("verdict", "helps, hurts, no worse without it, helps only as filler, undecided or not tested"),
+        Column(
+            "verdict",
+            "helps, hurts, no worse without it, helps only as filler, undecided, not tested, or only in a group",
+        ),
         Column("note", "what the verdict does not say"),
         Column("clause", "what the verdict assumes of the shape of graded scores; empty where nothing"),
         Column(

@@ -17,9 +17,11 @@ from pcsuite.contrasts.scores import ArmScores, Contrast, clusters_of, on_scored
 from pcsuite.contrasts.verdicts import (
     Family,
     Verdict,
+    above_floor,
     judge,
     negated,
     rules_out_loss,
+    shown_no_worse,
     verdict_of_change,
     verdict_of_limits,
 )
@@ -152,12 +154,15 @@ def judge_planned_look(
     if not measured.n:
         return None
     sharing = (family.size or 1) if family.correction == "bonferroni" else 1
-    part = replace(family, correction="bonferroni", size=sharing, alpha=family.alpha * shares[-1])
-    (result,) = judge([measured], part)
-    claim, before = result.measured, earlier[-1] if earlier else None
+    claim, before = measured.under(family.assume), earlier[-1] if earlier else None
+    seen = [look.estimate.n for look in earlier] + [measured.n] if measured.clusters is None else []
+    no_worse = None
+    if of_margin := _share_of_margin(shares, seen, family):
+        (result,) = judge([measured], replace(family, size=sharing, alpha=family.alpha * of_margin))
+        no_worse = result.no_worse
     known = np.isfinite(claim.test.p_value)
     p_value = min(1.0, claim.test.p_value / shares[-1]) if known else 1.0
-    verdict: Verdict = "not tested" if not known else result.verdict
+    verdict: Verdict = "undecided" if known else "not tested"
     moved = int(np.count_nonzero(claim.differences)) if _is_walk(measured) else None
     if moved is not None and all(look.moved is not None for look in earlier):
         width = float(np.abs(claim.differences).max()) or 1.0
@@ -170,22 +175,40 @@ def judge_planned_look(
     changed = verdict_of_change(
         claim.estimate.value, p_value * sharing, better=contrast.better, alpha=family.alpha
     )
+    shown = no_worse is not None and no_worse.shown
     if changed != "undecided" and known:
-        verdict = changed
-    elif verdict in ("better", "worse"):
-        verdict = "undecided"
-    if verdict == "undecided" and result.no_worse is not None and result.no_worse.shown:
-        verdict = "equivalent" if result.no_worse.equivalent else "no worse"
+        verdict = above_floor(changed, at_floor=family.at_floor)
+    elif known and no_worse is not None and shown:
+        verdict = "equivalent" if no_worse.equivalent else "no worse"
     if verdict == "undecided" and before is not None and before.verdict in ("no worse", "equivalent"):
         verdict = before.verdict
     return PlannedLook(
-        _repeated_limits(claim, 1 - part.alpha / sharing, before),
+        _repeated_limits(claim, 1 - family.alpha * shares[-1] / sharing, before),
         p_value,
         verdict,
-        result.shown_no_worse or (before is not None and before.no_worse),
+        shown or (before is not None and before.no_worse),
         moved,
         _chance(claim, family, fraction, sharing, verdict, equivalent=equivalent),
     )
+
+
+def _share_of_margin(shares: Sequence[float], seen: Sequence[int], family: Family) -> float:
+    """The part of α that *no worse* may use at the last of these looks; 0 where it is not asked there.
+
+    A look at which not even items that all stayed as they were could show it leaves its part to the next: that hangs
+    on the numbers of items alone. Of clusters (no ``seen``) each look has its own part.
+    """
+    if family.margin is None:
+        return 0.0
+    if len(seen) < len(shares):
+        return shares[-1]
+    waiting = 0.0
+    for share, items in zip(shares, seen, strict=True):
+        waiting += share
+        test = shown_no_worse(np.zeros(items), margin=family.margin, alpha=family.alpha * waiting)
+        used = waiting if test is not None and test.shown else 0.0
+        waiting -= used
+    return used
 
 
 def _is_walk(measured: Measurement) -> bool:

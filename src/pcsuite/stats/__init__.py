@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.mixed import *  # noqa: F403
     from pcsuite.stats.objective import *  # noqa: F403
     from pcsuite.stats.permutation import *  # noqa: F403
+    from pcsuite.stats.planned_looks import *  # noqa: F403
     from pcsuite.stats.pooling import *  # noqa: F403
     from pcsuite.stats.posterior import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
@@ -78,6 +79,7 @@ agreement: rater_agreement Agreement cohens_kappa
 prediction_powered: prediction_powered_mean PredictionPowered compare_labelled LabelledSample
 sequential: anytime_p confidence_sequence log_capital judge_limits family_level ConfidenceSequence
 early_stop: stopped_mean StoppingRule
+planned_looks: spending_shares walk_p chance_to_decide
 variance: decompose_variance decompose_variance_unbalanced
 robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread
 voting: self_consistency
