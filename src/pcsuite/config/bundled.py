@@ -33,17 +33,19 @@ METRICS: Registry[Callable[[], Mapping[str, MetricSpec]]] = Registry(
 
 
 def profile_path(name: str) -> Path:
-    """A profile's path: a file, or the name of a bundled profile such as ``quickstart``.
+    """A profile's path: a file, or the name of a bundled profile such as ``quickstart``, ``replications/prompt_twice``.
 
-    A name with a suffix or a folder is taken as a path, whether or not it exists; a bare name that is neither a file
-    nor bundled is a ``ConfigError``.
+    A name with a suffix or a folder that is not bundled is taken as a path, whether or not it exists; a bare name that
+    is neither a file nor bundled is a ``ConfigError``.
     """
     path = Path(name)
-    if path.exists() or path.suffix or path.parent != Path():
+    if path.exists() or path.suffix:
         return path
     bundled = bundled_configs() / f"{name}.yaml"
-    if bundled.exists():
+    if name in bundled_profiles():
         return bundled
+    if path.parent != Path():
+        return path
     raise ConfigError(f"no profile '{name}'", hint=did_you_mean(name, bundled_profiles()))
 
 
@@ -53,8 +55,13 @@ def bundled_profiles() -> list[str]:
     >>> "quickstart" in bundled_profiles(), "tasks_v1" in bundled_profiles()
     (True, False)
     """
-    files = sorted(bundled_configs().glob("*.yaml"))
-    return [file.stem for file in files if "\nselection:" in file.read_text(encoding="utf-8")]
+    folder = bundled_configs()
+    files = sorted([*folder.glob("*.yaml"), *folder.glob("replications/*.yaml")])
+    return [
+        file.relative_to(folder).with_suffix("").as_posix()
+        for file in files
+        if "\nselection:" in file.read_text(encoding="utf-8")
+    ]
 
 
 @lru_cache(maxsize=1)
