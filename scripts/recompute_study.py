@@ -652,6 +652,9 @@ def _sizes(files: Published) -> dict[str, str]:
         "rows_perturbed": f"{perturbed:,}",
         "rows_again": f"{files.again.rows:,}",
         "gemma_gsm": f"{gemma:,}",
+        "shown_rows": str(
+            gzip.decompress((FOLDER / "second_look" / "rows.jsonl.gz").read_bytes()).count(b"\n")
+        ),
     }
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import hashlib
 import html
 import re
@@ -618,6 +619,7 @@ def sizes(study: Study) -> dict[str, str]:
         f"select sum(replicates)::bigint from items where task = 'gsm8k' and model = '{GEMMA}' and decoding = 'D1'"
     )
     total = study_rows + again + perturbed
+    shown = study.folder / "second_look" / "rows.jsonl.gz"
     return {
         "rows_total": f"{total:,}",
         "rows_thousand": str(total // 1000),
@@ -625,6 +627,7 @@ def sizes(study: Study) -> dict[str, str]:
         "rows_perturbed": f"{perturbed:,}",
         "rows_again": f"{again:,}",
         "gemma_gsm": f"{gemma:,}",
+        "shown_rows": str(len(gzip.decompress(shown.read_bytes()).splitlines())),
     }
 
 

@@ -3,6 +3,7 @@
     python scripts/study_tables.py --collect TABLES --replication TABLES --cache .cache --report index.html
                                                        # from the reports of the study and of its replication
     python scripts/study_tables.py --second-look outputs/runs/second_look.jsonl     # from the rows asked again
+    python scripts/study_tables.py --rows outputs/runs/rows.jsonl                   # rows about items of our own
 
 `tables/` gets what the reports wrote, less what the page does not need, and `item_scores.csv.gz`: the mean score of
 each item in each cell, from which effects can be computed again. What was asked again on other items is in
@@ -166,6 +167,30 @@ def copy_rows(source: Path, target: Path, kept: Callable[[dict[str, str]], bool]
         writer.writerows(rows)
 
 
+def publish_rows(log: Path, folder: Path) -> None:
+    """Whole rows, with their manifest and prompts, of a run on items that may be published."""
+    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    manifest = json.loads(log.with_suffix(".manifest.json").read_text(encoding="utf-8"))
+    foreign = {name for name, task in manifest["tasks"].items() if task["source"] != "bundled sample"}
+    if foreign:
+        raise SystemExit(
+            f"{log}: items of {', '.join(sorted(foreign))} are not the bundled ones; their texts stay here"
+        )
+    newest = {row["run_id"]: row for row in rows}
+    kept = [
+        line
+        for line, row in zip(log.read_bytes().splitlines(), rows, strict=True)
+        if row is newest[row["run_id"]]
+    ]
+    for name, data in (
+        ("rows.jsonl.gz", b"\n".join(kept) + b"\n"),
+        ("rows.manifest.json.gz", log.with_suffix(".manifest.json").read_bytes()),
+    ):
+        with (folder / name).open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
+            packed.write(data)
+    shutil.copyfile(log.with_suffix(".prompts.z"), folder / "rows.prompts.z")
+
+
 LEFT_OUT = ("rows", "behind", "tables")
 """Sections of a report that are not published: rows and answers, which quote the items, and tables that are files."""
 
@@ -217,6 +242,7 @@ def main() -> int:
     parser.add_argument(
         "--second-look", type=Path, nargs="+", metavar="LOG", help="logs of cells asked again"
     )
+    parser.add_argument("--rows", type=Path, metavar="LOG", help="log on bundled items, to publish whole")
     args = parser.parse_args()
     if args.collect:
         if args.replication is None:
@@ -226,6 +252,8 @@ def main() -> int:
         publish(args.report, FOLDER / "report.html")
     if args.second_look:
         second_look(args.second_look, FOLDER / "second_look")
+    if args.rows:
+        publish_rows(args.rows, FOLDER / "second_look")
     return 0
 
 

@@ -51,25 +51,55 @@ _ROWS_COUNTED = 500_000
 """Rows from which the most frequent answer is looked for among a part of the items."""
 
 
+IN_FEW_WORDS = {
+    "unreadable": "unreadable answers",
+    "ambiguous": "answers that can be read in two ways",
+    "truncated": "answers cut off",
+    "abstained": "abstentions",
+    "refused": "refusals",
+    "filtered": "filtered answers",
+    "too long": "prompts too long",
+    "failed": "failed calls",
+    OUTSIDE: "prompts of unequal length",
+    "nearly constant": "the same answer whatever the item",
+    "majority class": "no better than one answer for all",
+    "floor": "nothing right under any condition",
+    "ceiling": "everything right under every condition",
+    "sham is best": "a sham scores best",
+    "both at the floor": "comparisons of nothing with nothing",
+    "form": "the form changed, not the answers",
+    "interaction": "effects that do not add up",
+    "cannot decide": "too few items to decide",
+    NOT_VALIDATED: "a judge that nobody checked",
+}
+"""What a kind of alarm is about; of others the kind says it."""
+
+
 class Alarm(NamedTuple):
     """One thing that is wrong with a run, in a sentence."""
 
     kind: str
     text: str
 
+    @property
+    def in_few_words(self) -> str:
+        """What it is about, for a line that has no room for the sentence."""
+        return IN_FEW_WORDS.get(self.kind, self.kind)
+
 
 def find_alarms(
     tables: RunTables, scores: ItemScores, manifest: MergedManifest, effects: Iterable[Mapping[str, Any]]
 ) -> list[Alarm]:
-    """The alarms of loaded logs, the gravest first; none for a run in order.
+    """The alarms of loaded logs, the gravest kind first, and one of each kind before the second of any.
 
+    None for a run in order.
     ``effects`` are records of ``effects.csv``.
     """
     every = list(effects)
     records = [record for record in every if record["kind"] == CONTROL]
     # Where nobody controls the length of prompts, the task's band means nothing.
     shares = [alarm for alarm in _shares(tables) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
-    return [
+    found = [
         *_simulated(scores),
         *shares,
         *_constant(tables, manifest.tasks),
@@ -82,6 +112,10 @@ def find_alarms(
         *_unequal_failures(records),
         *_unchecked_judges(records),
     ]
+    # A study has many of one kind; they must not hide that there are others.
+    seen: Counter[str] = Counter()
+    rank = [seen.update([alarm.kind]) or seen[alarm.kind] for alarm in found]
+    return [alarm for _, alarm in sorted(zip(rank, found, strict=True), key=lambda pair: min(pair[0], 2))]
 
 
 def _simulated(scores: ItemScores) -> list[Alarm]:
