@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -16,14 +19,17 @@ import numpy as np
 from typing_extensions import Self
 
 from pcsuite._util.files import replace_atomically
-from pcsuite._util.hashing import named_rng
+from pcsuite._util.hashing import digest, named_rng
 from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import BlockDifference, model_differences
+from pcsuite.ablation.adherence import Adherence, judge_adherence
 from pcsuite.ablation.amounts import OF_MODELS, OF_SIMULATED, OF_TARGETS, AmountChange, judge_amounts
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, SharedRows, of_items
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, first_groups, halves, without
 from pcsuite.ablation.forecast import NoiseForecast, forecast_by_noise
+from pcsuite.ablation.reach import Reach, check_reach, unknown_line
 from pcsuite.ablation.request import AblationRequest
+from pcsuite.ablation.savings import YearlySaving, yearly_savings
 from pcsuite.ablation.screen import (
     Group,
     GroupVerdict,
@@ -55,6 +61,8 @@ from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.contrasts import ArmScores, cluster_codes, related_items
+from pcsuite.engines.adapters.base import Generation, Request
+from pcsuite.engines.session import open_models
 from pcsuite.errors import (
     MISSING_OUTCOMES,
     BudgetExceededError,
@@ -79,6 +87,9 @@ from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.estimate import Estimate, IntArray, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
 
+_LOGGER = logging.getLogger("pcsuite")
+REACH = "reach"
+"""Beginning of the name of the file that says whether the prompt's files reach the system."""
 T = TypeVar("T")
 
 
@@ -134,6 +145,8 @@ class AblationResult:
     block_tokens: Mapping[str, int]
     trimmed: str
     """The trimmed prompt, or the prompt itself."""
+    trimmed_files: Mapping[str, bytes | None]
+    """Of a prompt of files: each trimmed file by its path, ``None`` for one of which nothing is left."""
     saved_tokens: float
     saved_usd: float
     """Saved by the trimmed prompt per 1,000 calls, measured on the confirming items."""
@@ -150,6 +163,12 @@ class AblationResult:
     groups: Sequence[GroupVerdict] = ()
     """Of a screening: every group of blocks that was left out, each before those within it. :attr:`measures` and
     :attr:`flips` have them by their names too."""
+    adherence: Sequence[Adherence] = ()
+    """Of blocks with a check of their own: how often answers follow them, with the block and without it."""
+    reach: Sequence[Reach] = ()
+    """Of files put into a folder: whether they reached the system."""
+    yearly: Sequence[YearlySaving] = ()
+    """What leaving blocks out saves in a year, where a number of calls was given and their cost is known."""
     beside: Sequence[AblationResult] = ()
     """What the same ablation found on further models and tables."""
     differences: Sequence[BlockDifference] = ()
@@ -206,6 +225,7 @@ class _Cell:
         self.measured = ArmMeasures(plan, study.task.id, study.model_id)
         self.arms = {arm.id: arm for arm in study.design.first}
         self.pairs: list[tuple[str, str]] = []
+        self.reach: Sequence[Reach] = ()
 
     @property
     def at_floor(self) -> bool:
@@ -289,6 +309,8 @@ class AblationRun:
         """All phases, and what they say."""
         request = self.study.request
         async with self.opened():
+            for cell in self.cells:
+                await self._find_reach(cell)
             if request.until:
                 await self._until_decided()
             else:
@@ -330,6 +352,39 @@ class AblationRun:
             found = forecast_by_noise(cell.study, cell.measured.arms, self.log.paths.log, left)
             if found is not None and self.tell is not None:
                 self.tell(found)
+
+    async def _find_reach(self, cell: _Cell) -> None:
+        """Find out whether the prompt's files reach a system that works in a folder; once for a study that goes on."""
+        study, mode = cell.study, self.study.request.reach
+        if mode == "off" or not study.model.provider_options().get("in_folder"):
+            return
+        note = study.folder / f"{REACH}{'' if len(self.cells) == 1 else f'-{self.cells.index(cell)}'}.json"
+        known = digest([study.fingerprint(), mode])
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            noted = json.loads(note.read_text(encoding="utf-8"))
+            if noted["of"] == known:
+                cell.reach = [Reach(**entry) for entry in noted["files"]]
+        if not cell.reach:
+            planned = next(
+                c for c in self.plan.cells if c.model_id == study.model_id and c.task.id == study.task.id
+            )
+            context = planned.context(study.items[0], "none")
+            async with open_models(
+                self.suite, [study.model_id], use_cache=False, budget=self.executor.budget
+            ) as session:
+
+                async def ask(prompt: str) -> Generation:
+                    request = Request(prompt, planned.decoding, context=context)
+                    answer = await session.clients[study.model_id].ask(request)
+                    if "workspace" in answer:
+                        await asyncio.to_thread(answer["workspace"].drop)
+                    return answer
+
+                cell.reach = await check_reach(study.prompt, mode, study.model_id, ask)
+            words = {"of": known, "files": [found.record() for found in cell.reach]}
+            replace_atomically(note, json.dumps(words, ensure_ascii=False) + "\n")
+        if line := unknown_line(cell.reach):
+            _LOGGER.warning("%s", line)
 
     async def _until_decided(self) -> None:
         """Ask batches of items until every block is decided, then the controls on the items that were asked.
@@ -693,7 +748,7 @@ class AblationRun:
         if dropped:
             arm = arm_of([name for name in free if name not in dropped], free).id
             saved_tokens, saved_usd = (
-                scale * np.nan_to_num(_mean(table[name][FULL] - table[name][arm]))
+                scale * _mean(table[name][FULL] - table[name][arm])
                 for name, scale in ((study.token_measure, 1000), ("cost_usd", 1))
             )
         items = self.plan.tasks[study.task.id].items
@@ -705,6 +760,13 @@ class AblationRun:
         left_out |= {entry.name: arm_without(entry.blocks, free) for entry in groups}
         if request.until:
             complete = np.arange(len(items)) < self.visited
+        measures = {
+            name: {
+                measure: _interval(table[measure][FULL] - table[measure].get(arm, nothing), clusters)
+                for measure in MEASURES
+            }
+            for name, arm in left_out.items()
+        }
         return AblationResult(
             study=study,
             items=int(complete.sum()),
@@ -722,13 +784,7 @@ class AblationRun:
                 for arm in cell.arms.values()
             ],
             verdicts=verdicts,
-            measures={
-                name: {
-                    measure: _interval(table[measure][FULL] - table[measure].get(arm, nothing), clusters)
-                    for measure in MEASURES
-                }
-                for name, arm in left_out.items()
-            },
+            measures=measures,
             flips={
                 name: _flipped(scores[FULL], scores.get(arm, nothing), names)
                 for name, arm in left_out.items()
@@ -743,20 +799,43 @@ class AblationRun:
             trim=trim,
             block_tokens=_block_tokens(table["prompt_tokens"], study),
             trimmed=study.prompt.written(kept if dropped else None),
+            trimmed_files=study.prompt.files(kept if dropped else None),
             saved_tokens=saved_tokens,
             saved_usd=saved_usd,
             amounts=self._amounts(cell, left_out, most_arms(free) if groups else self._comparisons),
-            alarms=_alarms(cell.measured.rows(FULL)),
+            alarms=_alarms(cell.measured.rows(FULL), by_words=not study.task.spec.checks),
             stopped=self.stopped,
             too_many_failed=isinstance(self.stopping, ErrorRateError),
             judge=self._judge_note(cell),
+            adherence=judge_adherence(
+                request.block_checks,
+                {block: cell.measured.checked(block) for block in request.block_checks},
+                free,
+                margin=request.margin,
+                rng=named_rng("adherence", request.run_name, study.model_id),
+                missing=self._missing,
+                comparisons=len(request.block_checks) * len(self.cells),
+                tested=not request.until,
+            ),
+            reach=cell.reach,
+            yearly=yearly_savings(
+                request.calls_per_day,
+                verdicts,
+                {name: measures[name]["cost_usd"] for name in free},
+                saved_usd if dropped else None,
+            )
+            if request.calls_per_day
+            else (),
             asked=self.asked,
             failed=self.failed,
         )
 
 
-def _alarms(rows: Sequence[ScoredRow]) -> list[str]:
-    """What a reader must know of an arm's answers, by the thresholds of :mod:`pcsuite.analysis.alarms`."""
+def _alarms(rows: Sequence[ScoredRow], *, by_words: bool) -> list[str]:
+    """What a reader must know of an arm's answers, by the thresholds of :mod:`pcsuite.analysis.alarms`.
+
+    Of answers that are not judged ``by_words``, but by what was done in a folder, it is no alarm that all say the same.
+    """
     answered = [row for row in rows if not row.errors and row.generation is not None]
     if not answered:
         return []
@@ -771,7 +850,7 @@ def _alarms(rows: Sequence[ScoredRow]) -> list[str]:
     if cut / total >= SHARES["truncated"][0]:
         alarms.append(f"{cut} of {total} answers to the full prompt were cut off at the token limit.")
     answer, times = counts.most_common(1)[0] if counts else ("", 0)
-    if readable >= CONSTANT_ITEMS and times / readable >= CONSTANT_SHARE:
+    if by_words and readable >= CONSTANT_ITEMS and times / readable >= CONSTANT_SHARE:
         alarms.append(
             f"Nearly constant: the full prompt is answered “{answer[:60]}” for {times} of {total} items."
         )

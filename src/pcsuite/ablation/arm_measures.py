@@ -91,6 +91,32 @@ class ArmMeasures(LoggedScores):
         """The rows of an arm that count, failed ones too, in the order of the plans."""
         return [self._rows[run_id] for run_id in self._units.get(arm, ()) if run_id in self._rows]
 
+    def checked(self, block: str) -> dict[str, ArmScores]:
+        """By arm, item by item, the share of answers that follow a block as its check says; ``nan`` where none was.
+
+        A call that failed, or whose check could not be run, is missing.
+        """
+        return {arm: self._checked(arm, block) for arm in self._units}
+
+    def _checked(self, arm: str, block: str) -> ArmScores:
+        held, counts, calls = (np.zeros(len(self._positions)) for _ in range(3))
+        for row in self.rows(arm):
+            position = self._units[arm][row.run_id]
+            calls[position] += 1
+            results = [] if row.errors else [one for one in row.checks.values() if one.block == block]
+            counts[position] += bool(results)
+            held[position] += bool(results) and all(one.passed for one in results)
+        with np.errstate(invalid="ignore"):
+            values = held / counts
+        scored = counts > 0
+        return ArmScores(
+            values,
+            failed=(calls - counts) / np.maximum(calls, 1),
+            replicates=float(counts[scored].mean()) if scored.any() else 1.0,
+            bounds=(0.0, 1.0),
+            clusters=self._clusters,
+        )
+
     def outcomes(self, arm: str) -> Counter[CallOutcome]:
         """What became of an arm's calls: how many were answered, filtered, cut, … or failed."""
         return Counter(row.became for row in self.rows(arm))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite import __version__
-from pcsuite._util.changes import changing_files
+from pcsuite._util.changes import FileChanges, changing_files
 from pcsuite._util.files import write_errors
 from pcsuite._util.text import figure_text, p_text
 from pcsuite.ablation import across_picture, picture
@@ -67,6 +67,20 @@ def render_ablation(result: AblationResult) -> str:
         flips=flip_examples(result),
         texts={block.name: cut_text(block.text) for block in study.prompt.blocks},
         run=result.log.stem,
+        adherence=[
+            (
+                entry.block,
+                entry.words,
+                picture.interval_words(entry.verdict.effect, 3)
+                if entry.verdict is not None
+                else "not tested",
+                p_text(entry.verdict.p_value) if entry.verdict is not None else "",
+                str(entry.items),
+                entry.check,
+            )
+            for entry in result.adherence
+        ],
+        yearly=picture.yearly_lines(result),
         **_tables(result),
         pairs=result.pairs_measured,
         noise=picture.noise_sentence(result),
@@ -256,6 +270,7 @@ def write_result(result: AblationResult) -> list[Path]:
     with write_errors(AnalysisError, folder), changing_files(folder / ".result.changes") as changes:
         for name, text in texts.items():
             changes.write(folder / name, text)
+        _write_trimmed_files(result, folder, changes)
         for name, table in tables.items():
             table.write_csv(folder / name, changes.replacing)
     written = [folder / name for name in (*texts, *tables)]
@@ -277,7 +292,18 @@ def _write_files(result: AblationResult, folder: Path) -> list[Path]:
     with write_errors(AnalysisError, folder), changing_files(folder / ".result.changes") as changes:
         for name, text in texts.items():
             changes.write(folder / name, text)
+        _write_trimmed_files(result, folder, changes)
         picture.blocks_table(result).write_csv(folder / "blocks.csv", changes.replacing)
         with changes.replacing(folder / "ablation.png") as partial:
             write_png(result, partial)
     return [folder / name for name in (*texts, "blocks.csv", "ablation.png")]
+
+
+def _write_trimmed_files(result: AblationResult, folder: Path, changes: FileChanges) -> None:
+    """Write the trimmed files of a prompt of several files, each in its form and at its place below ``trimmed/``."""
+    for path, content in result.trimmed_files.items():
+        target = folder / "trimmed" / path
+        if content is None:
+            changes.remove(target)
+        else:
+            changes.write(target, content)

@@ -17,6 +17,7 @@ from pcsuite.ablation.amounts import AmountChange
 from pcsuite.ablation.arm_measures import MEASURES, TARGET_MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
 from pcsuite.ablation.forecast import GRADED_SPREAD, NoiseForecast, Preview
+from pcsuite.ablation.reach import unknown_line
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.screen import TOGETHER, GroupVerdict, expected_arms, most_arms, unsplit
 from pcsuite.ablation.study import Study
@@ -30,6 +31,7 @@ from pcsuite.data.clusters import count_clusters
 from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
+from pcsuite.prompts.prompt_files import PLACE
 from pcsuite.prompts.tools import STRUCTURE
 from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.reporting.wording import join_words
@@ -185,6 +187,8 @@ def block_views(result: AblationResult) -> list[BlockView]:
     together = {name: entry for entry in unsplit(result.groups) for name in entry.blocks}
     views = []
     for number, block in enumerate(result.study.prompt.blocks, start=1):
+        if block.kind == PLACE:
+            continue
         text = (block.shown or "{{ input }}").rstrip("\r\n")
         role = ", ".join(dict.fromkeys(message["role"] for message in decode_chat(block.text) or ()))
         view = BlockView(
@@ -412,8 +416,9 @@ def trim_sentence(result: AblationResult) -> str:
     if not trim.dropped:
         return f"{_not_confirmed(trim, result)}{single} The prompt stays as it is."
     step = next(step for step in trim.steps if step.confirmed)
-    saved = f"{result.saved_tokens:,.0f} {MEASURES[result.study.token_measure]}"
-    if result.saved_usd:
+    saved = "an unknown number of" if math.isnan(result.saved_tokens) else f"{result.saved_tokens:,.0f}"
+    saved += f" {MEASURES[result.study.token_measure]}"
+    if result.saved_usd and math.isfinite(result.saved_usd):
         saved += f" and ${result.saved_usd:,.4f}"
     change = interval_words(step.simultaneous or step.difference, 3)
     return (
@@ -516,6 +521,7 @@ def notices(result: AblationResult) -> list[str]:
         lines.append(
             "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
         )
+    lines += [line] if (line := unknown_line(result.reach)) else []
     lines += result.alarms
     lines += [f"{result.study.task.related}."] if result.study.task.related else []
     lines += _outcome_lines(result)
@@ -607,11 +613,13 @@ def print_split(study: Study, console: Console) -> None:
     from rich.text import Text
 
     prompt = study.prompt
-    console.print(f"{study.request.prompt}: split {prompt.method}", markup=False)
+    console.print(f"{', '.join(map(str, study.request.prompts))}: split {prompt.method}", markup=False)
     table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
     structure = 0
     for number, block in enumerate(prompt.blocks, start=1):
         tokens = math.ceil(len(block.text) / CHARACTERS_PER_TOKEN)
+        if block.kind == PLACE:
+            continue
         if block.kind == STRUCTURE:
             structure += tokens
             continue
@@ -805,10 +813,25 @@ def sentences(result: AblationResult) -> list[str]:
         if entry.verdict in ("helps", "hurts") and entry.block in parts
     ]
     lines += amount_lines(result)
+    lines += [f"{entry.block}: {entry.words}." for entry in result.adherence]
     margin = margin_sentence(result)
     lines += [*undecided_lines(result), *([margin] if margin else [])]
     lines += posterior_lines(result)
+    lines += yearly_lines(result)
     return [*lines, noise_sentence(result), trim_sentence(result)]
+
+
+def yearly_lines(result: AblationResult) -> list[str]:
+    """What can be saved in a year, where a number of calls a day was given."""
+    calls = result.study.request.calls_per_day
+    if calls is None:
+        return []
+    if not result.yearly:
+        droppable = any(entry.verdict == "no worse without it" for entry in result.verdicts)
+        why = "what calls cost is not known" if droppable else "no block was shown to be droppable"
+        return [f"Nothing saved can be told at {calls:,.10g} calls a day: {why}."]
+    each = "; ".join(saving.words for saving in result.yearly)
+    return [f"Saved at {calls:,.10g} calls a day by leaving out, each alone: {each}."]
 
 
 def posterior_lines(result: AblationResult) -> list[str]:
@@ -943,6 +966,7 @@ def document(result: AblationResult) -> dict[str, Any]:
     study = result.study
     return {
         "prompt": str(study.request.prompt),
+        **({"prompts": [str(path) for path in study.request.prompts]} if study.request.more_prompts else {}),
         "model": study.model_id,
         "task": study.task.id,
         "items": result.items,
@@ -1025,7 +1049,10 @@ def document(result: AblationResult) -> dict[str, Any]:
                 }
                 for step in result.trim.steps
             ],
-            "saved": {"tokens_per_1000": result.saved_tokens, "usd_per_1000": result.saved_usd},
+            "saved": {
+                "tokens_per_1000": _json(result.saved_tokens),
+                "usd_per_1000": _json(result.saved_usd),
+            },
         },
         "arms": [
             {
@@ -1040,6 +1067,10 @@ def document(result: AblationResult) -> dict[str, Any]:
             | {name: _json(value) for name, value in arm.measures.items()}
             for arm in result.arms
         ],
+        "reach": [found.record() for found in result.reach],
+        "adherence": [entry.record() for entry in result.adherence],
+        "yearly": [saving.record() for saving in result.yearly],
+        "calls_per_day": study.request.calls_per_day,
         "stopped": result.stopped,
         "judge": result.judge,
         "control": AGAIN,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.ablation.arms import DesignName
-from pcsuite.config.definitions import Place, TaskSpec
+from pcsuite.config.definitions import CheckSpec, Place, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite
 from pcsuite.config.profile import MissingAnswers, ReproSection
 from pcsuite.config.spellings import regime_id
@@ -27,6 +27,9 @@ from pcsuite.prompts.sources import PromptFile
 from pcsuite.prompts.splitting import SplitMethod
 from pcsuite.prompts.verbatim import INPUT_NAMES
 
+CHECK = "check"
+"""The evaluator that scores by a task's checks."""
+
 
 @dataclass(frozen=True, slots=True)
 class AblationRequest(init_task.TableRequest):
@@ -36,6 +39,8 @@ class AblationRequest(init_task.TableRequest):
     """Its file, or ``FILE:NAME`` for one of several prompts in it."""
     data: str
     """A table (CSV, TSV, JSON lines, JSON), or the id of a task of the profile."""
+    more_prompts: tuple[Path, ...] = ()
+    """Further files, or folders of prompts, beside ``prompt``: blocks across files."""
     models: tuple[str, ...] = ()
     """Several models that are asked the same, the first of them the one that others are compared with; they go before
     ``model``."""
@@ -44,6 +49,19 @@ class AblationRequest(init_task.TableRequest):
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Systems of the user's own, as model entries by id (:func:`pcsuite.config.targets.target_entries`), that can be
     named as models are."""
+    check: str | None = None
+    """A command that scores an answer by its exit status, in the copy of the folder that the call worked in."""
+    block_checks: Mapping[str, str] = field(default_factory=dict)
+    """Commands by block that show, by their exit status there, whether an answer follows the block."""
+    check_seconds: float = 300.0
+    """What a check may take."""
+    check_memory_mb: int = 4096
+    """Megabytes that each process of a check may take."""
+    check_network: bool = False
+    """Whether checks may reach the network, where the system lets us keep them from that."""
+    reach: Literal["auto", "answer", "loaded", "off"] = "auto"
+    """How it is found out, before arms are paid for, whether files put into a folder reach the system that works there:
+    by marks in its answer, by its own list of loaded sources, by either (``auto``), or not at all."""
     base_url: str | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the model's entry that are replaced: ``price_in``, ``api_key_env``, …"""
@@ -83,6 +101,8 @@ class AblationRequest(init_task.TableRequest):
     """Items on which the full prompt and the A/A arm are asked before the rest, which is then forecast; by default 20
     where there is a budget, else none."""
     budget_hours: float | None = None
+    calls_per_day: float | None = None
+    """Calls a day, at which savings are told as money a year."""
     trim: bool = True
     name: str | None = None
     config: str | None = None
@@ -109,12 +129,31 @@ class AblationRequest(init_task.TableRequest):
         effects: dict[str, float] = {}
         for key, value in self.effects.items():
             owner, _, block = key.rpartition(":")
+            if owner and owner not in self.models and Path(owner).suffix:
+                owner, block = "", key  # of a block in one of several files
             if owner and owner not in self.models:
                 hint = did_you_mean(owner, self.models) if self.models else "--models A,B"
                 raise ConfigError(f"--effect {key}: no model '{owner}'", hint=hint)
             if not owner or owner == model:
                 effects[block] = value
         return effects
+
+    @property
+    def prompts(self) -> tuple[Path, ...]:
+        """The prompt's file, and those beside it."""
+        return (self.prompt, *self.more_prompts)
+
+    def checks(self) -> dict[str, CheckSpec]:
+        """The checks of the task, by name: ``check`` scores, the others show whether a block is followed."""
+        limits = {
+            "time_limit_s": self.check_seconds,
+            "memory_limit_mb": self.check_memory_mb,
+            "network": self.check_network,
+        }
+        checks = {} if self.check is None else {"check": CheckSpec(command=self.check, **limits)}
+        for block, command in self.block_checks.items():
+            checks[f"follows {block}"] = CheckSpec(command=command, block=block, **limits)
+        return checks
 
     @property
     def run_name(self) -> str:
@@ -179,6 +218,11 @@ def read_task(
         spec = spec.model_copy(update={"cluster": columns})
     reading = f"task {request.data}: {spec.title}"
     scorer = _scorer_file(request) or base.scorer(request.data)
+    if checks := request.checks():
+        spec = spec.model_copy(update={"checks": {**spec.checks, **checks}})
+        if request.check is not None and request.scorer is None:
+            scorer = None
+            spec = spec.model_copy(update={"evaluator": CHECK, "evaluator_options": {}})
     if scorer is not None:  # by its whole path: the task's file is written elsewhere
         options = spec.evaluator_options if request.scorer is None else {}
         spec = spec.model_copy(update={"evaluator": scorer.resolved, "evaluator_options": options})
@@ -208,7 +252,12 @@ def _table_task(
     asserted = tuple(name for name in columns if _ASSERTED.fullmatch(name)) if not request.fields else ()
     if request.kind == "assert" or (request.kind is None and asserted and not request.answer):
         request = replace(request, kind="assert", fields=asserted if not request.answer else ())
-    answer, how = init_task.answer_column(request, columns, path, placeholders=placed, needed=scorer is None)
+    by_check = request.check is not None and request.scorer is None
+    if by_check and not request.answer:
+        answer, how = None, ""  # what is right, the command knows
+    else:
+        needed = scorer is None
+        answer, how = init_task.answer_column(request, columns, path, placeholders=placed, needed=needed)
     request = replace(request, answer=answer, placed=tuple(dict.fromkeys(placed)))
     prompt = prompt.check_placeholders(
         columns,
@@ -227,7 +276,7 @@ def _table_task(
     if item_beside:  # what the prompt does not show is given all the same, but never the answer
         others = request.inputs or _given_columns(request, columns, path)
         request = replace(request, placed=tuple(dict.fromkeys((*placed, *others))))
-    if scorer is not None:
+    if scorer is not None or by_check:
         kind = "own"
     elif request.kind is not None:
         kind = request.kind
@@ -249,8 +298,13 @@ def _table_task(
         "dataset": f"{task_id}_{content}",
         "split": "test",
         "cluster": request.cluster,
-        "evaluator": scorer.resolved if scorer is not None else request.scorer or kind,
-        "evaluator_options": options if request.scorer is None or scorer is not None else {},
+        "evaluator": scorer.resolved
+        if scorer is not None
+        else request.scorer or (CHECK if by_check else kind),
+        "evaluator_options": options
+        if (request.scorer is None or scorer is not None) and not by_check
+        else {},
+        "checks": request.checks(),
     }
     if request.max_tokens:
         task["max_tokens"] = request.max_tokens
@@ -271,7 +325,10 @@ def _table_task(
     if table.numbers:
         parts.append(table.numbers)
     parts += [how_named] if how_named else []
-    parts.append(f"scored by {scorer.stamp}" if scorer is not None else f"scored as {spec.evaluator}")
+    if by_check:
+        parts.append(f"scored by the exit status of: {request.check}")
+    else:
+        parts.append(f"scored by {scorer.stamp}" if scorer is not None else f"scored as {spec.evaluator}")
     sentence = cluster_sentence(related, request.cluster, table.ignored)
     return AblationTask(task_id, spec, schema, None, table.items, ", ".join(parts), scorer, sentence), prompt
 

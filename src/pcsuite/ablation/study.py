@@ -19,6 +19,7 @@ import yaml
 
 from pcsuite._util.changes import changing_files
 from pcsuite._util.files import replacing
+from pcsuite._util.folder_template import Template
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.ablation.arms import (
     FULL,
@@ -50,6 +51,7 @@ from pcsuite.engines.weights import prompts_cache_dir
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
 from pcsuite.prompts.blocks import SplitPrompt, read_prompt
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
+from pcsuite.prompts.prompt_files import read_prompt_files
 from pcsuite.prompts.verbatim import fill_placeholders, render_jinja
 
 SIMULATED = "simulated"
@@ -61,6 +63,9 @@ BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
 MOST_LOOKS = 20
 _FOLDER = "ablations"
+_COUNTS = ("seeds", "limit", "max_tokens", "budget_tokens", "check_memory_mb")
+_AMOUNTS = ("budget_usd", "budget_hours", "calls_per_day", "check_seconds")
+"""Fields of a request that are numbers above 0: whole ones, and any."""
 _PROFILE, _CONDITIONS = "profile.yaml", "conditions.yaml"
 _JOURNAL = ".study.changes"
 
@@ -340,10 +345,6 @@ def prepare(request: AblationRequest) -> Study:
             f"--looks {request.looks}: with --until decided, from 2 to {MOST_LOOKS}",
             hint="--until decided --looks 4",
         )
-    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
-        value = getattr(request, flag)
-        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
-            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     if request.at and request.design != "order":
         raise ConfigError(f"--at {request.at[0]} is for --design order", hint="leave it out")
     if request.design in CHANGES:
@@ -390,6 +391,9 @@ def _check_items(study: Study, least: int, of: str) -> None:
 
 
 def _with_design(study: Study, design: Design) -> Study:
+    # A block of which no words can be replaced has no sham: another arm would be the full prompt once more.
+    without_sham = {f"~{block.name}" for block in study.prompt.free if block.sham == block.text}
+    design = replace(design, arms=tuple(arm for arm in design.arms if arm.id not in without_sham))
     beside = tuple(replace(other, design=design) for other in study.beside)
     return replace(study, design=design, beside=beside)
 
@@ -444,10 +448,9 @@ def _read(request: AblationRequest, kind: str) -> Study:
         check_run_name(request.run_name)
     except ValueError as error:
         raise ConfigError(f"--name {request.run_name}: {error}") from None
-    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd", "budget_hours"):
+    for flag in (*_COUNTS, *_AMOUNTS):
         value = getattr(request, flag)
-        amount = flag in ("budget_usd", "budget_hours")
-        if value is not None and not (value > 0 if amount else value >= 1):  # NaN is neither
+        if value is not None and not (value > 0 if flag in _AMOUNTS else value >= 1):  # NaN is neither
             raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     cache_dir = request.cache_dir
     if cache_dir is None and request.config is None and Path(request.data).is_file():
@@ -469,24 +472,22 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cluster=request.cluster or base.profile.cluster,
         missing=request.missing or base.profile.missing,
     )
-    beside = request.model in base.models and adapter_of(base.models[request.model].provider).takes_items
-    prompt = read_prompt(
-        request.prompt,
-        request.split,
-        append_input=request.append_input,
-        system=request.system,
-        item_beside=beside,
-    )
+    prompt = _read_files(request, base)
     prompt = prompt.rename(request.rename) if request.rename else prompt
     prompt = prompt.into(request.into, "auto") if request.into else prompt
     try:
-        task, prompt = read_task(request, base, prompt, item_beside=beside)
+        task, prompt = read_task(request, base, prompt, item_beside=_takes_items(request, base))
         for block in prompt.free:  # before anything is paid for: the shorter prompt can be written
             prompt.written([other.name for other in prompt.blocks if other is not block])
     except PromptError as error:
         raise PromptError(f"{request.prompt}: {error}") from error
     prompt = prompt.keep(request.keep)
     free = [block.name for block in prompt.free]
+    for name in request.block_checks:
+        if prompt.block(name).name not in free:
+            raise ConfigError(f"--block-check {name}: the block always stands, so nothing is told by it")
+        if prompt.block(name).name != name:
+            raise ConfigError(f"--block-check {name}: name the block", hint=prompt.block(name).name)
     model = resolve_model(request, base, free)
     if task.items is None:
         items = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
@@ -500,6 +501,41 @@ def _read(request: AblationRequest, kind: str) -> Study:
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
     folder = Path(request.output_dir) / kind / request.run_name
     return Study(request, prompt, task, model, only, folder, base, items)
+
+
+def _takes_items(request: AblationRequest, base: Suite) -> bool:
+    """Whether the model gets items beside its prompt, as a system of the user's own does."""
+    return request.model in base.models and adapter_of(base.models[request.model].provider).takes_items
+
+
+def _read_files(request: AblationRequest, base: Suite) -> SplitPrompt:
+    """The prompt, split: one file, or several as one, at their places where the target works in a folder."""
+    spec = base.models.get(request.model) if request.model in base.models else None
+    options = {} if spec is None else spec.provider_options()
+    template = options.get("in_folder")
+    if (request.check or request.block_checks) and not template:
+        raise ConfigError(
+            "--check and --block-check look at a folder, and no call works in one",
+            hint="--in FOLDER with --target",
+        )
+    if not template and not request.more_prompts and not request.prompt.is_dir():
+        return read_prompt(
+            request.prompt,
+            request.split,
+            append_input=request.append_input,
+            system=request.system,
+            item_beside=_takes_items(request, base),
+        )
+    for name in ("append_input", "system"):
+        if getattr(request, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise ConfigError(f"{flag} is for a prompt that is one text", hint="leave it out")
+    prompt = read_prompt_files(request.prompts, request.split, folder=Path(template) if template else None)
+    if template:
+        folder = Template.read(template, leave_out=options.get("leave_out") or ())
+        for path in prompt.files():
+            folder.place(path)
+    return prompt
 
 
 def _check_templates(request: AblationRequest, prompt: SplitPrompt, items: Sequence[Item]) -> None:

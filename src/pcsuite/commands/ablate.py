@@ -38,6 +38,19 @@ TABLE = options.table_group("the table, read as init-task reads it; what is left
     kind="classification, number, choice, short_answer, extraction or assert (columns of assertions)",
     scorer="a function of yours, or the name of a registered scorer, instead of that of the kind")  # fmt: skip
 APPEND_INPUT = switch("--append-input", "put the item after the prompt, which has no placeholder")
+CHECKS = Group("what is looked at in the folder that a call worked in (--in)", [
+    flag("--check", "score by this command's exit status there: 0 is 1, any other 0", metavar="COMMAND"),
+    _repeated("--block-check", "whether an answer follows a block: a command whose exit status 0 says so",
+              "BLOCK=COMMAND"),
+    flag("--check-seconds", "seconds that a check may take (default: 300); a longer one does not hold", type=float,
+         default=300.0, metavar="S"),
+    flag("--check-memory-mb", "memory that each process of a check may take (default: 4096)", type=int, default=4096,
+         metavar="MB"),
+    flag("--reach", "whether the files reach the system is found out first, by marked lines: in its answer, in its list"
+         " of loaded sources, either (auto, default) or not at all", choices=("auto", "answer", "loaded", "off"),
+         default="auto"),
+    switch("--check-network", "let checks reach the network, from which they are kept where the system can"),
+], "Limits keep a check from running away. This is no sandbox: agents and checks can do what you can.")  # fmt: skip
 MODEL = Group("the model", [
     options.BASE_URL,
     options.MODEL_OPTION.but("override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE"
@@ -66,12 +79,15 @@ ABLATE = (
         flag("--budget-hours", "stop after so many hours, all starts together", type=float, metavar="X"),
         flag("--noise-first", "ask the full prompt and the A/A arm on N items first, and say what the rest can show and"
              " costs (default: 20 with a budget, else 0)", type=int, metavar="N"),
+        flag("--calls-per-day", "your calls a day: what blocks that can go save is told as money a year", type=float,
+             metavar="N"),
         flag("--limit", "at most N items", type=int, metavar="N"),
         options.MISSING.but(),
         options.ASSUME,
         options.POSTERIOR.but("add the probabilities that a block helps, and that it matters less than --margin"),
     ]),
     options.TARGET,
+    CHECKS,
     TABLE,
     Group("the blocks", [
         flag("--split", "where to split (default: auto); marks in the file, <!-- block: name -->, go before",
@@ -130,13 +146,19 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate triage.md --data tickets.csv --models openai/gpt-5-mini,openai/gpt-5.5   # old, new
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
       pcsuite ablate AGENTS.md --data tasks.csv --target 'python my_agent.py' --scorer check.py:score
+      pcsuite ablate AGENTS.md --data tasks.csv --in project/ --target 'python my_agent.py' --check 'pytest -q'
+      pcsuite ablate AGENTS.md docs/RULES.md --data tasks.csv --in project/ --target 'python my_agent.py' \\
+          --check 'pytest -q' --block-check 'AGENTS.md:naming=python check_names.py'
       pcsuite ablate system.md --data tickets.csv --target app.py:answer --answer queue
       pcsuite ablate triage.md --data tickets.csv --design order --at after_question   # is a block better placed there?
       pcsuite ablate triage.md --data tickets.csv --design repeat                      # a block, or the whole, twice
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
-    about = "the prompt's file, or FILE:NAME; the word example runs the bundled one, with its own table"
-    parser.add_argument("prompt", type=Path, metavar="PROMPT", help=about)
+    about = (
+        "the prompt's file, or FILE:NAME; several files, or a folder of prompts, are one prompt of many files; the"
+        " word example runs the bundled one, with its own table"
+    )
+    parser.add_argument("prompt", type=Path, nargs="+", metavar="PROMPT", help=about)
     options.add_flags(parser, *ABLATE)
 
 
@@ -153,7 +175,7 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
     targets = options.targets_from(args)
     models = [*targets, *(args.models or ())]
     given = vars(args) | {"data": (args.data or [None])[0], "model": (models or [None])[0]}
-    prompt, defaults = args.prompt, {"data": given["data"]}
+    (prompt, *more), defaults = args.prompt, {"data": given["data"]}
     if prompt == Path("example") and not prompt.exists():
         prompt, bundled = bundled_example()
         defaults |= {key: value for key, value in bundled.items() if not given[key]}
@@ -166,6 +188,10 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         AblationRequest,
         args,
         prompt=prompt,
+        more_prompts=tuple(more),
+        block_checks=dict(
+            _pair(entry, "--block-check", "naming='python check_names.py'") for entry in args.block_check
+        ),
         **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | requested,
         models=tuple(models) if len(models) > 1 else (),
         targets=targets,

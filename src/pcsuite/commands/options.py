@@ -302,6 +302,8 @@ TARGET = Group("a system of your own in a model's place", [
     flag("--target-file", "a file that is part of its identity, besides those it names and modules beside them",
          dest="target_files", action="append", default=[], metavar="FILE"),
     switch("--target-shell", "give the command to the shell as it is written"),
+    flag("--in", "each call gets a fresh copy of this folder, with the prompt's file at its place in it; a command runs"
+         " there. It keeps calls apart, and is no sandbox", dest="in_folder", metavar="FOLDER"),
     flag("--target-header", "a header of the request to an address; a secret by its variable: 'Authorization: Bearer"
          " $APP_TOKEN'", dest="target_headers", action="append", default=[], metavar="NAME: VALUE"),
     flag("--target-body", "the request to an address, as JSON with {{ prompt }}, {{ messages }}, {{ item.COLUMN }}, …"

@@ -120,6 +120,26 @@ class JudgeSpec(Definition):
         return self
 
 
+class CheckSpec(Definition):
+    """A command that looks at the folder a call worked in, and holds where it ends with status 0."""
+
+    command: str = Field(min_length=1)
+    """As a shell takes it; it runs in the call's own copy of the folder."""
+    block: str = ""
+    """Name of the prompt's block whose following it shows; empty for one that the task is scored by."""
+    time_limit_s: float = Field(default=300.0, gt=0)
+    """Seconds that it may take; over that it does not hold."""
+    memory_limit_mb: int = Field(default=4096, ge=64)
+    """Megabytes of memory that each of its processes may take."""
+    network: bool = False
+    """Whether it may reach the network, where the system lets us keep it from that."""
+
+
+def _whole_check(entry: Any) -> Any:
+    """A check that is given as its command alone."""
+    return {"command": entry} if isinstance(entry, str) else entry
+
+
 class TaskSpec(Definition):
     """One task. Everything a prompt says about the task comes from here; everything else from operators.
 
@@ -195,6 +215,9 @@ class TaskSpec(Definition):
     ``integrations.retrieval.enabled_for_tasks`` names the task."""
     judge: JudgeSpec | None = None
     """Of a ``judged`` task: who judges, and by what."""
+    checks: dict[str, Annotated[CheckSpec, BeforeValidator(_whole_check)]] = Field(default_factory=dict)
+    """Commands that look at the folder a target worked in (``in_folder``), by name, each a text or an entry with its
+    limits. The evaluator ``check`` scores by those that are of no ``block``."""
 
     @model_validator(mode="after")
     def _check_judge(self) -> TaskSpec:
@@ -206,11 +229,13 @@ class TaskSpec(Definition):
         return self
 
     @model_serializer(mode="wrap")
-    def _omit_absent_judge(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Ids of rows hash this: tasks without a judge keep those they had before there were any.
+    def _omit_absent_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Ids of rows hash this: tasks without a judge or checks keep those they had before there were any.
         dumped: dict[str, Any] = dump(self)
         if dumped.get("judge", 0) is None:
             del dumped["judge"]
+        if not dumped.get("checks", True):
+            del dumped["checks"]
         return dumped
 
     def scoring_options(self) -> dict[str, Any]:
@@ -250,8 +275,11 @@ ADMISSION_KEYS = frozenset(
     {"api_key_command", "api_key_lifetime_s", "credentials", "aws_profile", "key_header"}
 )
 """Keys of a model's entry that say who asks, not what; ``api_key_env`` is part of rows' ids as it always was."""
-TARGET_PLACE_KEYS = frozenset({"target_folder", "concurrency", "deterministic"})
-"""Keys of a target's entry that say where it lies and how it is asked, and change no answer."""
+TARGET_PLACE_KEYS = frozenset(
+    {"target_folder", "concurrency", "deterministic", "in_folder", "leave_out", "copies_in"}
+)
+"""Keys of a target's entry that say where it lies and how it is asked, and change no answer; what the folder holds that
+each call gets a copy of is part of its ``identity``."""
 
 
 class ModelSpec(Definition):

@@ -392,6 +392,7 @@ def load_suite(
             profile.model_options,
             partial(_stand_in, operators),
             folders=(sources["models_ref"].path.resolve().parent, source.path.resolve().parent),
+            results=profile.run.output_dir,
         ),
         operators=operators,
         conditions=parsed["conditions_ref"].conditions,

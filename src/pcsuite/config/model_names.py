@@ -254,15 +254,18 @@ class NamedModels(Mapping[str, ModelSpec]):
         changes: Mapping[str, Mapping[str, Any]] | None = None,
         stand_in: Callable[[], ModelSpec] | None = None,
         folders: Iterable[Path] = (),
+        results: str | Path | None = None,
     ) -> None:
         """``stand_in`` gives the model that :data:`STAND_IN` names where the file has none of that id.
 
-        Files of targets (:mod:`pcsuite.config.targets`) are looked for in ``folders``, then in the working folder.
+        Files of targets (:mod:`pcsuite.config.targets`) are looked for in ``folders``, then in the working folder;
+        ``results`` is where results are written.
         """
         self._entries = entries
         self._changes = changes or {}
         self._stand_in = stand_in
         self._folders = tuple(folders)
+        self._results = results
         self._resolved: dict[str, ModelSpec] = {}
         self._address: str | None = None
         self._kept: frozenset[str] = frozenset()
@@ -272,7 +275,7 @@ class NamedModels(Mapping[str, ModelSpec]):
 
         Raises :class:`ConfigError` where none of ``names``, the models that are meant, is asked at an address.
         """
-        moved = NamedModels(self._entries, self._changes, self._stand_in, self._folders)
+        moved = NamedModels(self._entries, self._changes, self._stand_in, self._folders, self._results)
         moved._kept = frozenset(kept)
         names = list(names)
         remote = [name for name in names if name in self and "base_url" in self[name].provider_options()]
@@ -297,7 +300,7 @@ class NamedModels(Mapping[str, ModelSpec]):
             if self._address and name not in self._kept and "base_url" in spec.provider_options():
                 changes["base_url"] = self._address
             spec = changed_entry(name, spec, changes) if changes else spec
-            self._resolved[name] = with_identity(name, spec, self._folders)
+            self._resolved[name] = with_identity(name, spec, self._folders, self._results)
         return self._resolved[name]
 
     def __contains__(self, name: object) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pcsuite._util.files import sha256_file, unreadable_text
+from pcsuite._util.folder_template import Template, results_inside
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.errors import ConfigError
@@ -32,6 +33,7 @@ TARGET_WORDS: Mapping[str, str] = {
     "target_files": "files",
     "target_shell": "shell",
     "deterministic": "deterministic",
+    "in_folder": "in_folder",
     "target_headers": "headers",
     "target_body": "body",
     "target_answer": "answer",
@@ -43,6 +45,8 @@ IN_MEMORY = "memory:"
 TargetKind = Literal["function", "command", "http", "memory"]
 FOLDER_KEY, IDENTITY_KEY = "target_folder", "identity"
 """Keys of a target's entry that are found when it is read: where its files are looked for, and what they hash to."""
+TEMPLATE_KEY, LEFT_OUT_KEY = "in_folder", "leave_out"
+"""Keys of a target's entry that name the folder of which each call gets a copy, and what of it no copy has."""
 _FUNCTION = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _NAMED = re.compile(r"(?P<name>[A-Za-z][\w-]*)=(?P<spec>.+)", re.DOTALL)
 _SLUG_LENGTH = 40
@@ -165,11 +169,14 @@ def profile_targets(targets: Mapping[str, str | Mapping[str, Any]]) -> dict[str,
     }
 
 
-def with_identity(name: str, spec: ModelSpec, folders: Iterable[Path]) -> ModelSpec:
+def with_identity(
+    name: str, spec: ModelSpec, folders: Iterable[Path], results: str | Path | None = None
+) -> ModelSpec:
     """A target's entry with the folder its files lie in and the hash of what it is made of.
 
-    ``folders`` are looked through in order; an entry that says its own goes before them. Entries of other providers
-    come back as they are. Raises ``ConfigError`` where a file that it names is not there.
+    ``folders`` are looked through in order; an entry that says its own goes before them. ``results`` is where results
+    are written: below the folder that calls get copies of it is left out of them. Entries of other providers come back
+    as they are. Raises ``ConfigError`` where a file that it names is not there.
     """
     options = spec.provider_options()
     if spec.provider != PROVIDER or not isinstance(options.get("target"), str):
@@ -179,12 +186,31 @@ def with_identity(name: str, spec: ModelSpec, folders: Iterable[Path]) -> ModelS
         given = options.get(FOLDER_KEY)
         candidates = [Path(str(given))] if given else [*dict.fromkeys(folders), Path.cwd()]
         folder = next((each for each in candidates if read.named_files(each)), candidates[-1]).resolve()
-        changes: dict[str, Any] = {IDENTITY_KEY: _identity(read, folder, options)}
+        changes: dict[str, Any] = {}
+        if options.get(TEMPLATE_KEY):
+            changes = _template_keys(options, folders, results)
+            options |= changes
+        changes[IDENTITY_KEY] = _identity(read, folder, options)
     except ConfigError as error:
         raise ConfigError(f"model '{name}': {error.message}", hint=error.hint) from error
     if read.kind in ("function", "command"):
         changes[FOLDER_KEY] = str(folder)
     return ModelSpec.model_validate({**spec.written(), **changes})
+
+
+def _template_keys(
+    options: Mapping[str, Any], folders: Iterable[Path], results: str | Path | None
+) -> dict[str, Any]:
+    """The keys of a template as they hold from anywhere: its whole path, and what is left out of it."""
+    given = Path(str(options[TEMPLATE_KEY]))
+    candidates = [Path(str(options[FOLDER_KEY]))] if options.get(FOLDER_KEY) else [*folders, Path.cwd()]
+    template = next((path for each in candidates if (path := each / given).is_dir()), given)
+    left_out = options.get(LEFT_OUT_KEY) or ()
+    names = [left_out] if isinstance(left_out, str) else [str(entry) for entry in left_out]
+    inside = results_inside(template, results) if results is not None else None
+    if inside is not None and not any(Path(inside).is_relative_to(entry) for entry in names):
+        names.append(inside)
+    return {TEMPLATE_KEY: str(template.resolve()), LEFT_OUT_KEY: names}
 
 
 def _identity(spec: TargetSpec, folder: Path, options: Mapping[str, Any]) -> str:
@@ -202,6 +228,9 @@ def _identity(spec: TargetSpec, folder: Path, options: Mapping[str, Any]) -> str
         parts["files"] = _hashes([*named, *beside], folder)
     elif spec.kind == "memory":
         parts["source"] = str(options.get("source_hash") or "")
+    if options.get(TEMPLATE_KEY):
+        template = Template.read(options[TEMPLATE_KEY], leave_out=options.get(LEFT_OUT_KEY) or ())
+        parts["template"] = template.digest()
     listed = options.get("files") or ()
     for word in (listed,) if isinstance(listed, str) else listed:
         path = folder / str(word)

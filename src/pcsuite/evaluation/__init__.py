@@ -19,6 +19,7 @@ EVALUATORS: Registry[type[Evaluator]] = Registry(
     {
         "assert": "pcsuite.evaluation.assertions:AssertionEvaluator",
         "buildingspec": "pcsuite.verifier.evaluator:BuildingSpecEvaluator",
+        "check": "pcsuite.evaluation.checks:CheckEvaluator",
         "choice": "pcsuite.evaluation.single_answer:ChoiceEvaluator",
         "classification": "pcsuite.evaluation.single_answer:ClassificationEvaluator",
         "extraction": "pcsuite.evaluation.extraction:ExtractionEvaluator",

@@ -20,6 +20,7 @@ from pcsuite._util.text import storable as storable
 from pcsuite._util.workers import Limits
 from pcsuite.config.definitions import JudgeSpec
 from pcsuite.data.items import Item
+from pcsuite.engines.targets.changed import FolderChanges
 from pcsuite.errors import DataError, OutOfMemoryError, OutOfTimeError
 from pcsuite.evaluation.thoughts import clean_text as clean_text
 from pcsuite.evaluation.thoughts import set_aside
@@ -139,6 +140,23 @@ class JudgeQuestion:
     other: str = ""
 
 
+class CheckResult(msgspec.Struct, frozen=True):
+    """What became of a check (:mod:`pcsuite.evaluation.checks`); the row logs it as it is."""
+
+    passed: bool
+    status: int | None = None
+    """Its exit status, negative for a signal; ``None`` where it was ended, or was not run."""
+    seconds: float = 0.0
+    output: str = ""
+    """What it printed, cut in the middle."""
+    why: str = ""
+    """Why it did not come to an end of its own: that it ran out of time, or was not run."""
+    network: bool = False
+    """Whether it could reach the network."""
+    block: str = ""
+    """The block whose following it shows; empty for one that the task is scored by."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What is scored: the final text, why generation ended, what a closed loop retrieved and what a judge said.
@@ -151,6 +169,12 @@ class Answer:
     finish_reason: str = "stop"
     retrieved: Sequence[tuple[str, int, str]] | None = None
     verdicts: Sequence[JudgeCall] = ()
+    folder: str | None = None
+    """Of a target that worked in a copy of a folder: where that is, until the answer is scored."""
+    changed: FolderChanges | None = None
+    """What was changed in that folder; known as long as the row is."""
+    checks: Mapping[str, CheckResult] = field(default_factory=dict)
+    """What became of the task's checks, by name."""
 
 
 class NoOptions(BaseModel):

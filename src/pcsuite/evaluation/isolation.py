@@ -71,8 +71,11 @@ def prepared_scorer(shared: bytes) -> Callable[[tuple[Any, ...], Item], Any]:
 
 
 def _sent(answer: Answer) -> tuple[Any, ...]:
-    """What of an answer is scored, as it travels: a loop's calls need not."""
-    return answer.text, answer.finish_reason, answer.retrieved, answer.verdicts
+    """What of an answer is scored, as it travels: a loop's calls need not, nor what only a call in a folder has."""
+    sent = (answer.text, answer.finish_reason, answer.retrieved, answer.verdicts)
+    if answer.folder is None and answer.changed is None and not answer.checks:
+        return sent
+    return (*sent, answer.folder, answer.changed, answer.checks)
 
 
 def _returned_evaluation(evaluation: Evaluation) -> Any:
@@ -144,6 +147,11 @@ def _returned(result: Result, limits: Limits) -> Any:
             raise error
         raise ConfigError(f"{result.kind}: {result.message}", hint=result.hint)
     return result.value
+
+
+def plain_answer(answer: Answer) -> Answer:
+    """What of an answer is scored: a loop's calls need not travel."""
+    return Answer(*_sent(answer))
 
 
 class Scoring:

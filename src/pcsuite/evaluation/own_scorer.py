@@ -35,9 +35,11 @@ from pcsuite._util.workers import Limits, inside_worker
 from pcsuite.config.definitions import Definition
 from pcsuite.config.load import ScorerFile
 from pcsuite.data.items import Item
+from pcsuite.engines.targets.changed import FolderChanges
 from pcsuite.errors import ConfigError, DataError, OutOfMemoryError, OutOfTimeError
 from pcsuite.evaluation import base
-from pcsuite.evaluation.isolation import ask_worker, shared_evaluator
+from pcsuite.evaluation.checks import told
+from pcsuite.evaluation.isolation import ask_worker, plain_answer, shared_evaluator
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.stated_numbers import final_number
 
@@ -55,6 +57,9 @@ EXPECTED_NAMES = (
     "output",
 )
 """Keys of the truth taken for the expected answer, the first that is there."""
+_NO_FOLDER = (
+    "the folder of this answer is not there: only a target's (--in) has one, until its answer is scored"
+)
 _RESERVED = frozenset(
     {"answered", "truncated", "abstained", "unanswerable", "lenient_score", "token_cost", "cost_usd"}
 )
@@ -68,6 +73,28 @@ class Reply(str):
 
     finish_reason: str
     """Why generation ended: ``stop``, ``length``, …"""
+    answer: base.Answer
+
+    @property
+    def folder(self) -> Path:
+        """The copy of the folder that a target worked in, as it left it.
+
+        It is there while the answer is scored for the first time; scoring anew raises ``ConfigError``, and has what
+        stands in the row: :attr:`changed` and :attr:`checks`.
+        """
+        if self.answer.folder is None:
+            raise ConfigError(_NO_FOLDER)
+        return Path(self.answer.folder)
+
+    @property
+    def changed(self) -> FolderChanges:
+        """What was changed in the folder: ``.files`` with ``path``, ``change`` and ``diff``, ``.paths`` by path."""
+        return self.answer.changed or FolderChanges()
+
+    @property
+    def checks(self) -> Mapping[str, base.CheckResult]:
+        """What became of the task's checks, by name: ``.passed``, ``.status``, ``.output``."""
+        return self.answer.checks
 
     @property
     def json(self) -> dict[str, Any] | None:
@@ -251,15 +278,13 @@ class OwnScorer(base.Evaluator):
         """
         if self.limits is not None:
             try:
-                evaluation: base.Evaluation = ask_worker(
-                    self, "evaluate", item, base.Answer(answer.text, answer.finish_reason)
-                )
+                evaluation: base.Evaluation = ask_worker(self, "evaluate", item, plain_answer(answer))
             except (OutOfTimeError, OutOfMemoryError) as error:
                 return base.stopped_evaluation(answer, error)
             return evaluation
         text = base.clean_text(answer.text)
         reply = Reply(text)
-        reply.finish_reason = answer.finish_reason
+        reply.finish_reason, reply.answer = answer.finish_reason, answer
         try:
             returned = self._function(reply, ScoredItem(item, self.options.expected), **self.options.settings)
         except MemoryError:
@@ -272,7 +297,10 @@ class OwnScorer(base.Evaluator):
                 hint="mend the function; pcsuite rescore then scores the stored answers",
             ) from error
         score, metrics, scores, stated = self._read(returned, item)
-        canonical = stated if stated is not None else base.fold(text)[:_LONGEST_CANONICAL]
+        said = base.fold(text)[:_LONGEST_CANONICAL]
+        if answer.changed is not None and not said:  # an agent may say nothing and do everything
+            said = told(answer)
+        canonical = stated if stated is not None else said
         parsed = parse_object(text, self.schema) if self.schema is not None else base.Parsed()
         parsed.answer = canonical or None
         scored = base.conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
@@ -406,7 +434,11 @@ class OwnScorer(base.Evaluator):
                 self.gold_answer(item)
                 continue
             expected = ScoredItem(item, self.options.expected).expected
-            self.evaluate(item, base.Answer(str(expected) if expected is not None else "an answer"))
+            try:
+                self.evaluate(item, base.Answer(str(expected) if expected is not None else "an answer"))
+            except ConfigError as error:
+                if _NO_FOLDER not in error.message:  # there is none to try it on before the first call
+                    raise
 
 
 def _jsonable(value: Any) -> Any:

@@ -112,6 +112,13 @@ class _ScoredAnswer(msgspec.Struct):
     reading: str = ""
 
 
+class _ScoredCheck(msgspec.Struct, frozen=True):
+    """Whether a check held, and of which block it is."""
+
+    passed: bool = False
+    block: str = ""
+
+
 class ScoredRow(RowKey):
     """The part of a row that it is judged by: a few hundred bytes, whatever was asked and answered."""
 
@@ -119,6 +126,7 @@ class ScoredRow(RowKey):
     parsed: _ScoredAnswer | None = None
     metrics: dict[str, Any] = msgspec.field(default_factory=dict)
     outcome: str = ""
+    checks: dict[str, _ScoredCheck] = msgspec.field(default_factory=dict)
 
     @property
     def became(self) -> CallOutcome:

@@ -15,8 +15,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from pcsuite.engines.targets.changed import FolderChanges
 from pcsuite.errors import CallOutcome
-from pcsuite.evaluation.base import JudgeCall, NamedScore, Parsed
+from pcsuite.evaluation.base import CheckResult, JudgeCall, NamedScore, Parsed
 from pcsuite.logging.plain_rows import plain_row
 
 
@@ -198,6 +199,10 @@ class RunRow(msgspec.Struct, frozen=True):
     """When the stored answer was last scored anew; ``timestamp_utc`` stays the time of the answer."""
     label: Annotated[RowLabel | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
     """Who decided the score of an answer that could be read in two ways; no other row has it."""
+    changed: Annotated[FolderChanges | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
+    """Of a target that worked in a copy of a folder: what it changed there."""
+    checks: Annotated[dict[str, CheckResult] | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
+    """What became of the task's checks in that folder, by name: scoring anew goes by it, the folder is gone."""
 
 
 FINISH_OUTCOMES: Mapping[str, CallOutcome] = {

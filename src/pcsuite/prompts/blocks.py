@@ -6,6 +6,7 @@ Where a prompt is and how its file is written, :mod:`pcsuite.prompts.sources` sa
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from pcsuite.errors import PromptError, did_you_mean
 from pcsuite.prompts.filler import sham_text
 from pcsuite.prompts.pieces import Piece
 from pcsuite.prompts.reading import read_source
+from pcsuite.prompts.servers import SERVER, texts_of_entry, with_other_words
 from pcsuite.prompts.sources import PromptSource, PromptText
 from pcsuite.prompts.splitting import SplitMethod, split_inside, split_text, without_marks
 from pcsuite.prompts.tools import DESCRIPTION, with_words
@@ -25,6 +27,8 @@ from pcsuite.prompts.verbatim import INPUT_NAMES, chat_piece, jinja_names
 INPUT_BLOCK = "input"
 HOLDS_INPUT = "holds the input"
 NOT_SENT = "front matter, not sent"
+_WHOLE = ("example", "named messages", "item", "row", "sentence", "line", "file", "skill")
+"""Kinds of block that are one thing, however long."""
 SEVERAL_PARTS = 3
 """Parts from which on a block is worth a look inside."""
 _WORD = re.compile(r"\w+")
@@ -50,6 +54,8 @@ class PromptBlock:
     """What it is of the source's texts: the number of a text, from where, to where."""
     jinja: bool = False
     """Whether its text is a template of Jinja, rendered for each item."""
+    neutral: str = ""
+    """Its sham, where other words in the same places would not do: of a whole file, of a skill."""
 
     @property
     def shown(self) -> str:
@@ -59,7 +65,12 @@ class PromptBlock:
     @property
     def sham(self) -> str:
         """A text of the same length and layout that says nothing; a description of a tool is one still."""
-        return with_words(self.text, sham_text) if self.kind == DESCRIPTION else sham_text(self.text)
+        if self.kind == DESCRIPTION:
+            return with_words(self.text, sham_text)
+        if self.kind == SERVER:
+            words = {text: json.dumps(sham_text(json.loads(text))) for text in texts_of_entry(self.text)}
+            return with_other_words(self.text, words)
+        return self.neutral or sham_text(self.text)
 
     @property
     def first_words(self) -> str:
@@ -89,10 +100,7 @@ class SplitPrompt:
         """Blocks that hold several things which could be tried one by one (``--into``), and how many."""
         counts = {}
         for block in self.free:
-            if (
-                block.kind in ("example", "named messages", "item", "row", "sentence", "line", DESCRIPTION)
-                or len(block.spans) != 1
-            ):
+            if block.kind in (*_WHOLE, DESCRIPTION, SERVER) or len(block.spans) != 1:
                 continue
             count = sum(not piece.pinned for piece in split_inside(block.source, "auto"))
             if count >= SEVERAL_PARTS and not block.jinja:
@@ -128,11 +136,22 @@ class SplitPrompt:
 
         Reading it gives what was kept, to the letter; raises ``PromptError`` where the file's form cannot say it.
         """
+        return self.source.written(self._spans(kept))
+
+    def _spans(self, kept: Iterable[str] | None) -> dict[int, list[tuple[int, int]]]:
         spans: dict[int, list[tuple[int, int]]] = {}
         for block in self._kept(kept):
             for number, start, end in block.spans:
                 spans.setdefault(number, []).append((start, end))
-        return self.source.written(spans)
+        return spans
+
+    def files(self, kept: Iterable[str] | None = None) -> dict[str, bytes | None]:
+        """The files of a prompt of files by path, with only the blocks ``kept``; ``None`` for one that is gone.
+
+        Empty for any other prompt: that is its one file, :meth:`written`.
+        """
+        files_of = getattr(self.source, "files", None)
+        return files_of(self._spans(kept)) if files_of is not None else {}
 
     def _kept(self, kept: Iterable[str] | None) -> list[PromptBlock]:
         names = None if kept is None else set(kept)
@@ -177,8 +196,8 @@ class SplitPrompt:
                 continue
             if len(block.spans) > 1:
                 raise PromptError(f"block '{block.name}' is several messages and cannot be split further")
-            if block.kind == DESCRIPTION:
-                raise PromptError(f"block '{block.name}' cannot be split further: it is one description")
+            if block.kind in (DESCRIPTION, SERVER):
+                raise PromptError(f"block '{block.name}' cannot be split further: it is one {block.kind}")
             pieces = split_inside(block.source, how)
             if sum(not piece.pinned for piece in pieces) < 2:
                 raise PromptError(
@@ -186,8 +205,8 @@ class SplitPrompt:
                     hint="part it with blank lines or with marks such as <!-- block: name -->",
                 )
             wrap = _wrapper(block.text) if self.is_chat else str
-            blocks += _named(pieces, block.line, wrap, prefix=f"{block.name}_", at=block.spans)
-        blocks = _unique(blocks)
+            blocks += named(pieces, block.line, wrap, prefix=f"{block.name}_", at=block.spans)
+        blocks = unique(blocks)
         return replace(
             self, blocks=tuple(blocks), method=f"{self.method}; inside {', '.join(sorted(chosen))}"
         )
@@ -348,7 +367,7 @@ def split_source(
         blocks, method = _text_blocks(texts[0], how)
     if source.front:
         blocks.insert(0, PromptBlock("front_matter", source.front, "", "front matter", 1, NOT_SENT))
-    blocks = _unique(blocks)
+    blocks = unique(blocks)
     if system or (append_input and is_chat):
         message = chat_piece(len(texts), "user", "{{ input }}")
         blocks.append(PromptBlock(INPUT_BLOCK, "", message, "appended message", 0, HOLDS_INPUT))
@@ -375,7 +394,7 @@ def _wrapper(text: str) -> Callable[[str], str]:
     return lambda piece: chat_piece(int(match.group(1)), match.group(2), piece)
 
 
-def _named(
+def named(
     pieces: Sequence[Piece],
     line: int,
     wrap: Callable[[str], str] = str,
@@ -426,7 +445,7 @@ def _slug(title: str) -> str:
     return words if not words[0].isdigit() else f"b{words}"
 
 
-def _unique(blocks: Sequence[PromptBlock]) -> list[PromptBlock]:
+def unique(blocks: Sequence[PromptBlock]) -> list[PromptBlock]:
     """The blocks with names that differ: the second ``rule`` is ``rule_2``."""
     used: set[str] = set()
     named = []
@@ -443,11 +462,11 @@ def _unique(blocks: Sequence[PromptBlock]) -> list[PromptBlock]:
 
 
 def _text_blocks(text: PromptText, how: SplitMethod) -> tuple[list[PromptBlock], str]:
-    pieces, method = _pieces(text, how)
-    return _named(pieces, text.line), method
+    pieces, method = pieces_of(text, how)
+    return named(pieces, text.line), method
 
 
-def _pieces(text: PromptText, how: SplitMethod) -> tuple[list[Piece], str]:
+def pieces_of(text: PromptText, how: SplitMethod) -> tuple[list[Piece], str]:
     """How a text is split, and in words: as its file's form says, else at what its words show."""
     if text.parts and how == "auto":
         return list(text.parts), text.parted
@@ -476,14 +495,14 @@ def _chat_blocks(messages: Sequence[PromptText], how: SplitMethod) -> tuple[list
             examples += 1
             blocks.append(_several(messages, turn, last, f"example_{examples}", "example"))
         else:
-            pieces, _ = _pieces(message, how)
+            pieces, _ = pieces_of(message, how)
             wrap = _wrapper(chat_piece(turn, message.role, ""))
             if len(pieces) == 1:
                 pieces = [pieces[0]._replace(title=pieces[0].title or message.role, kind="message")]
-            blocks += _named(pieces, message.line, wrap, at=[(turn, 0, 0)])
+            blocks += named(pieces, message.line, wrap, at=[(turn, 0, 0)])
         turn = last + 1
     if len(messages) == 1:
-        return blocks, _pieces(messages[0], how)[1]
+        return blocks, pieces_of(messages[0], how)[1]
     return blocks, f"at its {len(messages)} messages and inside them"
 
 

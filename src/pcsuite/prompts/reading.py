@@ -9,6 +9,7 @@ from pcsuite.errors import PromptError
 from pcsuite.prompts.code_files import CodeSource
 from pcsuite.prompts.documents import DocumentSource, referred_file
 from pcsuite.prompts.rules import RulesSource, is_rules_file
+from pcsuite.prompts.servers import ServersSource
 from pcsuite.prompts.sources import PromptFile, PromptSource, TextSource
 from pcsuite.prompts.tools import ToolsSource
 
@@ -46,6 +47,8 @@ def source_of(original: str, suffix: str, name: str = "", folder: Path | None = 
     """
     if suffix in CODE_SUFFIXES:
         return CodeSource.read(original, suffix, name)
+    if suffix in (".json", ".toml") and not name and (servers := ServersSource.read(original, suffix)):
+        return servers
     if suffix in DOCUMENT_SUFFIXES:
         if (tools := ToolsSource.read(original, suffix, name)) is not None:
             return tools

@@ -48,7 +48,7 @@ class RulesSource(TextSource):
         if without_marks(text.text) != text.text:
             return (text,)
         pieces, words = split_text(text.text, "auto")
-        parts = _single_rules(pieces)
+        parts = [_standing(part) for part in _single_rules(pieces)]
         count = sum(part.kind == "item" for part in parts)
         if parts != pieces:
             words += f" and their {count} list items"
@@ -68,6 +68,17 @@ class RulesSource(TextSource):
 def _single_rules(pieces: Sequence[Piece]) -> list[Piece]:
     """Pieces of which those that hold a list are taken apart at its items."""
     return [part for piece in pieces for part in _single(piece)]
+
+
+def _standing(piece: Piece) -> Piece:
+    """A heading alone, above the first of several rules, stays: it says nothing that could be followed."""
+    if piece.pinned or not _HEADING_ALONE.fullmatch(piece.text):
+        return piece
+    title = piece.text.strip().lstrip("#").strip()
+    return piece._replace(title=f"{title} heading", kind="heading", pinned="opens the block")
+
+
+_HEADING_ALONE = re.compile(r"\s*#{1,6}[ \t][^\r\n]*\s*")
 
 
 def _single(piece: Piece) -> list[Piece]:

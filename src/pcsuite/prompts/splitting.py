@@ -16,7 +16,7 @@ from pcsuite.errors import PromptError
 from pcsuite.prompts.examples import with_examples
 from pcsuite.prompts.pieces import LIKE_A_VARIABLE, Line, Piece, blank_ends, by_paragraphs, lines_of
 
-SplitMethod = Literal["auto", "headings", "tags", "paragraphs", "items", "sentences", "lines"]
+SplitMethod = Literal["auto", "headings", "tags", "paragraphs", "items", "sentences", "lines", "files"]
 SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
 _MARK = re.compile(r"[ \t]*<!--\s*block\s*:\s*([^,>]*?)\s*(,\s*keep\s*)?-->[ \t]*(?:\r\n|\n|\r)?\Z")
 _MARK_END = re.compile(r"[ \t]*<!--\s*/block\s*-->[ \t]*(?:\r\n|\n|\r)?\Z")
@@ -54,6 +54,8 @@ def split_text(text: str, how: SplitMethod) -> tuple[list[Piece], str]:
     lines = lines_of(text)
     if any(_MARK.match(line) for line, fenced in lines if not fenced):
         return _by_marks(lines), "at its marks <!-- block: … -->"
+    if how == "files":
+        raise PromptError("--split files takes each of several files as a block, and this is one prompt")
     if how != "auto":
         return _whole_controls(_METHODS[how](lines)), f"at its {how}"
     tagged = _by_tags(lines)

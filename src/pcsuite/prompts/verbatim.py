@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -24,7 +25,9 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 # ASCII's record separator, which nobody types; where a text has it all the same it is doubled.
 _SEPARATOR = "\x1e"
 _PLACEHOLDER = re.compile(r"\{\{[ \t]*([^{}\r\n]+?)[ \t]*\}\}")
-_PIECE = re.compile(rf"{_SEPARATOR}(\d+):({'|'.join(ROLES)})\n")
+FILE = "file"
+"""What stands in a role's place in the pieces of a file: its path first, as JSON, then what is in it."""
+_PIECE = re.compile(rf"{_SEPARATOR}(\d+):({'|'.join(ROLES)}|{FILE})\n")
 
 
 class Placeholder(NamedTuple):
@@ -127,12 +130,88 @@ def chat_piece(turn: int, role: str, content: str) -> str:
     return f"{_SEPARATOR}{turn}:{role}\n{_escaped(content)}"
 
 
+def file_head(number: int, path: str, *, binary: bool = False) -> str:
+    """The piece that every file of a prompt begins with; of a ``binary`` one the content is in Base64."""
+    return chat_piece(number, FILE, json.dumps({"path": path, "base64": True} if binary else path))
+
+
 def decode_chat(prompt: str) -> list[dict[str, str]] | None:
     """The messages of a chat in order, or ``None`` for any other prompt. Messages without content are left out.
+
+    A file that nobody has put into its place is a message of the system.
 
     >>> decode_chat(chat_piece(0, "system", "Be ") + chat_piece(0, "system", "brief.") + chat_piece(1, "user", "Hi"))
     [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hi'}]
     """
+    pieces = _decoded(prompt)
+    if pieces is None:
+        return None
+    messages = []
+    for (_, role), content in pieces.items():
+        if role == FILE:
+            role, content = "system", _parted_file(content)[1]
+        if content:
+            messages.append({"role": role, "content": content})
+    return messages
+
+
+def decode_files(prompt: str) -> dict[str, bytes | None]:
+    """The files of a prompt by path; ``None`` for one of which nothing is left, which is then not there.
+
+    >>> decode_files(file_head(0, "AGENTS.md") + chat_piece(0, "file", "Be brief.") + file_head(1, "b.md"))
+    {'AGENTS.md': b'Be brief.', 'b.md': None}
+    """
+    files: dict[str, bytes | None] = {}
+    for (_, role), content in (_decoded(prompt) or {}).items():
+        if role == FILE:
+            head, text = _parted_file(content)
+            path = head if isinstance(head, str) else head["path"]
+            if isinstance(head, dict):
+                files[path] = b64decode(text) if text else None
+            else:
+                text = without_dangling_commas(text) if path.endswith(".json") else text
+                files[path] = text.encode("utf-8", "surrogatepass") if text else None
+    return files
+
+
+def without_files(prompt: str) -> str:
+    """A prompt without the files that stand in their places: the text of the user where nothing else is left.
+
+    >>> without_files(file_head(0, "AGENTS.md") + chat_piece(1, "user", "Hi"))
+    'Hi'
+    """
+    pieces = _decoded(prompt)
+    if pieces is None or all(role != FILE for _, role in pieces):
+        return prompt
+    left = {key: content for key, content in pieces.items() if key[1] != FILE}
+    if [role for _, role in left] == ["user"]:
+        return next(iter(left.values()))
+    return "".join(chat_piece(int(number), role, content) for (number, role), content in left.items())
+
+
+def without_dangling_commas(text: str) -> str:
+    """JSON from which last entries of lists or maps were taken out: the commas before them go too.
+
+    >>> without_dangling_commas('{"a": ",}", "b": [1, ], }')
+    '{"a": ",}", "b": [1 ] }'
+    """
+    return _STRING_OR_COMMA.sub(lambda match: "" if match.group() == "," else match.group(), text)
+
+
+_STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[\]}])', re.S)
+
+
+def _parted_file(content: str) -> tuple[Any, str]:
+    """The head of a file's pieces, and what is in it."""
+    try:
+        head, end = json.JSONDecoder().raw_decode(content)
+    except ValueError:  # a part of a file, by itself
+        return "", content
+    return head, content[end:]
+
+
+def _decoded(prompt: str) -> dict[tuple[str, str], str] | None:
+    """The content of each message of a chat by its number and role; ``None`` for any other prompt."""
     if not _PIECE.match(prompt):
         return None
     messages: dict[tuple[str, str], str] = {}
@@ -150,7 +229,7 @@ def decode_chat(prompt: str) -> list[dict[str, str]] | None:
             end = len(prompt) if end < 0 else end
             messages[where] += prompt[position:end]
             position = end
-    return [{"role": role, "content": content} for (_, role), content in messages.items() if content]
+    return messages
 
 
 def readable(prompt: str) -> str:
@@ -163,10 +242,16 @@ def readable(prompt: str) -> str:
     [user]
     Hi
     """
-    messages = decode_chat(prompt)
-    if messages is None:
+    pieces = _decoded(prompt)
+    if pieces is None:
         return prompt
-    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)
+    shown = []
+    for (_, role), content in pieces.items():
+        head, text = _parted_file(content) if role == FILE else (role, content)
+        name = head if isinstance(head, str) else head["path"]
+        if text or role == FILE:
+            shown.append(f"[{name}]\n{text or '(not there)'}")
+    return "\n\n".join(shown)
 
 
 def _escaped(text: str) -> str:

@@ -73,6 +73,7 @@ from pcsuite.logging.row import (
 from pcsuite.programs.base import Job, Outcome, Program
 from pcsuite.prompts.prompt import Prompt, fit
 from pcsuite.runners.edits import Perturber
+from pcsuite.runners.folders import leave_folders, looked_into, workspace_of
 from pcsuite.runners.plan import CLEAN, Plan, Unit
 from pcsuite.runners.retrievers import TaskRetrievers
 from pcsuite.runners.row_judges import RowJudges
@@ -84,6 +85,7 @@ ROW_OUT_OF_TIME = "row_out_of_time"
 """Metric of rows that took longer than ``limits.row_seconds``; no other row has it."""
 METRIC_CACHE = "metric_cache.sqlite"
 PREPARING, ASKING, JUDGING, SCORING, WRITING = "preparing", "asking", "judging", "scoring", "writing"
+CHECKING = "checking"
 """What an error that became a row's begins with: where it happened."""
 NO_PROMPT = PromptRecord("", None, "", 0, None, 0)
 """Of a row whose prompt could not be made."""
@@ -217,6 +219,7 @@ class Pipeline:
         errors: list[str] = []
         judged: list[JudgeCall] | msgspec.UnsetType = msgspec.UNSET
         scores: dict[str, NamedScore] | msgspec.UnsetType = msgspec.UNSET
+        outcome: Outcome | None = None
         became: CallOutcome = "failed"
         timer = RowTimer(self._suite.profile.limits.row_seconds)
         try:
@@ -246,6 +249,9 @@ class Pipeline:
                     metrics["judge_tokens"] = sum(c.prompt_tokens + c.completion_tokens for c in judged)
                     costs = [call.cost_usd for call in judged if call.cost_usd is not None]
                     metrics["judge_cost_usd"] = sum(costs) if len(costs) == len(judged) else None
+                if task.spec.checks or workspace_of(outcome) is not None:
+                    stage = CHECKING
+                    outcome = await looked_into(outcome, task.spec.checks, item)
                 stage = SCORING
                 if outcome.finish_reason == "out_of_time":
                     # Its own limit is no answer, whatever a scorer would make of an empty one.
@@ -272,13 +278,15 @@ class Pipeline:
         ):
             raise
         except EngineError as error:
-            where = f"{stage}: " if stage == JUDGING else ""
-            errors.append(where + shorten(str(error), _LONGEST_ERROR))
+            answered = stage in (JUDGING, CHECKING)  # the call itself was
+            errors.append(f"{stage}: " * answered + shorten(str(error), _LONGEST_ERROR))
             lost = isinstance(error, RetriesExhaustedError) and error.lost
-            if stage != JUDGING:  # the call itself was answered
+            if not answered:
                 became = error.outcome
         except Exception as error:
             errors.append(unforeseen(stage, error))
+        finally:
+            await leave_folders(outcome)
         model, decoding = client.spec, cell.decoding
         row = RunRow(
             run_id=unit.run_id,
@@ -303,6 +311,8 @@ class Pipeline:
             judge=judged,
             outcome=became,
             scores=scores,
+            changed=outcome.changed or msgspec.UNSET if outcome else msgspec.UNSET,
+            checks=dict(outcome.checks) or msgspec.UNSET if outcome else msgspec.UNSET,
         )
         try:
             finished = FinishedRow.of(row, prompt, lost=lost)

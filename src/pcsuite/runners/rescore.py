@@ -130,7 +130,8 @@ def _begun(
         if row.generation.finish_reason == "out_of_time":
             continue  # there is no answer, and the score of that is 0 by any scorer
         text, finish = row.generation.text, row.generation.finish_reason
-        answer = Answer(text, finish, retrieved_of(row), row.judge or ())
+        changed, checks = row.changed or None, row.checks or {}
+        answer = Answer(text, finish, retrieved_of(row), row.judge or (), None, changed, checks)
         yield row, item, scoring.begin(task[0], item, answer)
 
 

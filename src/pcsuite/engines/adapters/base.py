@@ -21,6 +21,7 @@ from typing_extensions import NotRequired
 from pcsuite._util.hashing import seed_from
 from pcsuite._util.mappings import DataclassMapping
 from pcsuite.config.spellings import hashed_regime_id
+from pcsuite.engines.targets.workspaces import Workspace
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.prompts.verbatim import decode_chat
 
@@ -98,6 +99,8 @@ class Generation(TypedDict):
     """What the server says that the call cost; it goes before any price list."""
     prompt_cut: NotRequired[int]
     """Characters of the prompt's beginning, where it was read by itself before the rest."""
+    workspace: NotRequired[Workspace]
+    """Of a target: the copy of a folder that it worked in. Whoever scores the answer removes it."""
     steps: NotRequired[int]
     """Steps that a target says it took."""
     tool_calls: NotRequired[int]

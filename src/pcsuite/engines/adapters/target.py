@@ -6,14 +6,17 @@ also says tokens, cost, steps and what it read. What is asked and answered is :m
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, Field, field_validator
 
+from pcsuite._util.folder_template import Template
 from pcsuite._util.secrets import masked, public_url, remember_environment
 from pcsuite.config.definitions import Definition
 from pcsuite.config.targets import TargetKind, TargetSpec
@@ -28,7 +31,9 @@ from pcsuite.engines.targets.addresses import (
 from pcsuite.engines.targets.calls import TargetCall
 from pcsuite.engines.targets.commands import CommandTarget
 from pcsuite.engines.targets.functions import FunctionTarget, given_function, load_function
+from pcsuite.engines.targets.workspaces import Workspaces
 from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.prompts.verbatim import decode_files
 
 T = TypeVar("T")
 
@@ -51,6 +56,14 @@ class TargetOptions(Definition):
     """What is to be part of the target's identity and lies in no file: the version of a service, of a package."""
     files: tuple[str, ...] = ()
     """Files whose content is part of its identity, besides those that it names and the modules beside them."""
+    in_folder: str = ""
+    """Folder of which each call gets a fresh copy, with the prompt's files in place of its own. A command runs in it; a
+    function and a service find its files by ``files``. Its content is part of the target's identity."""
+    leave_out: tuple[str, ...] = ()
+    """What of that folder no copy has, as paths from there: where results are written is left out by itself."""
+    copies_in: str = ""
+    """Where copies lie while calls work in them: on the template's file system they may share its blocks; by default
+    the system's folder of temporary files."""
     deterministic: bool = False
     """Whether the same prompt, item and seed always give the same answer, so that a stored one may be used again."""
     headers: dict[str, str] = Field(default_factory=dict)
@@ -113,7 +126,7 @@ class TargetOptions(Definition):
             _as_value_error(checked_path, path)
         return value
 
-    @field_validator("files", mode="before")
+    @field_validator("files", "leave_out", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
@@ -139,10 +152,14 @@ class TargetAdapter(ModelAdapter):
         super().__init__(model_id, options)
         chosen = self.options
         remember_environment()
-        self.cacheable = chosen.deterministic
+        self.cacheable = chosen.deterministic and not chosen.in_folder  # what it did there would be gone
         spec = TargetSpec.read(chosen.target)
         folder = Path(chosen.target_folder or ".")
         name, seconds = f"target '{spec.text}'", chosen.timeout_s
+        self._copies: Workspaces | None = None
+        if chosen.in_folder:
+            template = Template.read(chosen.in_folder, leave_out=chosen.leave_out)
+            self._copies = Workspaces(template, chosen.copies_in or None)
         self._target: FunctionTarget | CommandTarget | AddressTarget
         self.max_concurrency = chosen.concurrency
         self._refuse_others(spec.kind)
@@ -202,7 +219,22 @@ class TargetAdapter(ModelAdapter):
             return self.generate_constrained(
                 request.prompt, request.decoding, request.seed, request.constraint
             )
-        return await self._target.ask(TargetCall.of(request))
+        call = TargetCall.of(request)
+        return await (self._target.ask(call) if self._copies is None else self._ask_in_copy(call, request))
+
+    async def _ask_in_copy(self, call: TargetCall, request: Request) -> Generation:
+        """The answer of a call that works in a copy of the folder; the copy goes along with the answer."""
+        assert self._copies is not None
+        placed = decode_files(request.prompt)
+        workspace = await asyncio.to_thread(self._copies.take, placed)
+        try:
+            paths = {path: str(workspace.folder / path) for path, text in placed.items() if text is not None}
+            answer = await self._target.ask(replace(call, folder=str(workspace.folder), files=paths))
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(workspace.drop))
+            raise
+        answer["workspace"] = workspace
+        return answer
 
     def identity(self) -> Mapping[str, str]:
         """What it is and the hash of what it is made of."""
@@ -221,5 +253,7 @@ class TargetAdapter(ModelAdapter):
         await super().aclose()
 
     def close(self) -> None:
-        """End its processes."""
+        """End its processes, and remove the copies that they worked in."""
         self._target.close()
+        if self._copies is not None:
+            self._copies.close()

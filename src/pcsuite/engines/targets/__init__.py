@@ -1,1 +1,1 @@
-"""How targets are asked: the call and its answer, commands and workers, functions, addresses."""
+"""How targets are asked: the call and its answer, commands and workers, functions, addresses, and their folders."""

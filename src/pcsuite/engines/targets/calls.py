@@ -13,7 +13,7 @@ from pcsuite._util.secrets import redact
 from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters.base import Generation, Request, Usage, chat_messages, token_usage
 from pcsuite.errors import EngineError, did_you_mean
-from pcsuite.prompts.verbatim import decode_chat
+from pcsuite.prompts.verbatim import decode_chat, without_files
 
 _LOGGER = logging.getLogger("pcsuite")
 MOST_TEXT = 4_000_000
@@ -48,10 +48,11 @@ class TargetCall:
     def of(cls, request: Request) -> TargetCall:
         """The call of a request; one beside the rows (a judge's, a proposer's) has no item."""
         context = request.context
-        is_chat = decode_chat(request.prompt) is not None
+        prompt = without_files(request.prompt)
+        is_chat = decode_chat(prompt) is not None
         return cls(
-            prompt=None if is_chat else request.prompt,
-            messages=chat_messages(None, request.prompt),
+            prompt=None if is_chat else prompt,
+            messages=chat_messages(None, prompt),
             item={} if context is None else dict(context.given),
             seed=request.seed,
             files={} if context is None else dict(context.files),

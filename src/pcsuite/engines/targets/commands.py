@@ -94,7 +94,7 @@ class CommandTarget:
     def _start(self, folder: str, started: Callable[[Child], object]) -> Child:
         where = Path(folder) if folder else self._folder
         try:
-            child = Child(self._words if isinstance(self._words, str) else list(self._words), where)
+            child = Child(self._words if isinstance(self._words, str) else self._words_in(folder), where)
         except OSError as error:
             why = error.strerror or str(error)
             raise ConfigError(f"{self.name} cannot be started in {where}: {why}") from error
@@ -105,6 +105,15 @@ class CommandTarget:
         if closed:
             child.cancel()
         return child
+
+    def _words_in(self, folder: str) -> list[str]:
+        """The command's words; in another folder than its own, files of its own are named by their whole paths."""
+        if not folder or isinstance(self._words, str):
+            return list(self._words)
+        own = self._folder.resolve()
+        return [
+            str(own / word) if len(word) < 4096 and (own / word).is_file() else word for word in self._words
+        ]
 
     def _end(self, child: Child) -> None:
         child.close()
