@@ -123,18 +123,47 @@ def test_the_chain_of_langchain_answers_with_its_tokens(tmp_path):
     assert good["usage"]["total_tokens"] == 10
 
 
-def test_the_solver_of_inspect_answers_with_steps_and_tokens(tmp_path, monkeypatch):
+def test_the_solver_of_inspect_answers_with_steps_and_tokens(tmp_path):
     python = os.environ.get("PCS_INSPECT_PYTHON")
     if not python:
         pytest.importorskip(
             "inspect_ai", reason="inspect_ai is not installed, and PCS_INSPECT_PYTHON is not set"
         )
-    write(tmp_path, "inspect_app.py", ("openai/gpt-5-mini", "mockllm/model"))
-    monkeypatch.chdir(tmp_path)
-    asking = "from inspect_app import answer; print(answer('Be brief.', {'text': 'Hi'}))"
-    words = [python or sys.executable, "-W", "ignore", "-c", f"import threading\n{asking}"]
+    stand_in = textwrap.dedent(
+        """
+        from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
+
+        @modelapi(name="clerk")
+        def clerk():
+            class Clerk(ModelAPI):
+                async def generate(self, input, tools, tool_choice, config):
+                    said = "refund" if input[0].text == "Name the queue." else "hm"
+                    output = ModelOutput.from_content("clerk", said)
+                    output.usage = ModelUsage(input_tokens=9, output_tokens=1, total_tokens=10)
+                    return output
+
+                async def count_tokens(self, *messages, **more):
+                    return 9
+
+            return Clerk
+
+        MODEL = "clerk/x"
+        """
+    )
+    write(tmp_path, "inspect_app.py", ('MODEL = "openai/gpt-5-mini"\n', stand_in))
+    # In a thread beside a running loop, one call after the other: as a plain function is asked.
+    script = """
+import asyncio
+from inspect_app import answer
+
+async def both():
+    return [await asyncio.to_thread(answer, rules, {"text": "Late"}) for rules in ("Name the queue.", "Be kind.")]
+
+print(asyncio.run(both()))
+"""
+    words = [python or sys.executable, "-W", "ignore", "-c", script]
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    said = ran.stdout.strip().splitlines()[-1]
-    assert "'output': 'Default output from mockllm/model'" in said
-    assert "'steps': 1" in said
+    assert ran.stdout.strip().splitlines()[-1] == str(
+        [{"output": said, "steps": 1, "tokens": 10} for said in ("refund", "hm")]
+    )
