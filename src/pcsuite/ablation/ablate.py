@@ -83,6 +83,7 @@ from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into
 from pcsuite.stats.attribution import OperatorEffect, attribute
 from pcsuite.stats.clustered import cluster_interval
+from pcsuite.stats.covariates import AdjustedMean
 from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.estimate import Estimate, IntArray, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
@@ -158,6 +159,8 @@ class AblationResult:
     """Why the run ended before all calls were made."""
     too_many_failed: bool = False
     """Whether that was because too many calls failed; else the budget was used up."""
+    adjusted: Mapping[str, AdjustedMean] = field(default_factory=dict)
+    """With a covariate: effects of blocks and groups with it taken off, by name."""
     judge: str = ""
     """Of a judged task: what is known of its judge, in a sentence."""
     groups: Sequence[GroupVerdict] = ()
@@ -790,6 +793,14 @@ class AblationRun:
                 for name, arm in left_out.items()
             },
             groups=groups,
+            adjusted={}
+            if study.covariate is None
+            else study.covariate.adjusted(
+                scores,
+                {name: arm for name, arm in left_out.items() if arm in scores},
+                names,
+                [item.cluster for item in items],
+            ),
             attribution=_attribution(scores, cell.arms.values(), clusters, rng),
             interactions=interactions,
             pairs_measured=len(pairs),

@@ -16,6 +16,7 @@ from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.amounts import AmountChange
 from pcsuite.ablation.arm_measures import MEASURES, TARGET_MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
+from pcsuite.ablation.covariate import covariate_sentence
 from pcsuite.ablation.forecast import GRADED_SPREAD, NoiseForecast, Preview
 from pcsuite.ablation.reach import unknown_line
 from pcsuite.ablation.request import AblationRequest
@@ -83,6 +84,7 @@ BLOCKS = TableSpec(
         Column("more_items", "further items that would decide an undecided block, were it as seen"),
         Column("tokens", "tokens of the block"),
         Column("dropped", "whether the trimmed prompt is without it"),
+        *interval("adjusted", "the effect with --covariate taken off; limits hold for this block alone"),
         *interval("answered", "what the block changes in the share of readable answers"),
         *interval("prompt_tokens", "what it changes in prompt tokens"),
         *interval("completion_tokens", "what it changes in answer tokens"),
@@ -248,6 +250,8 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
         yield f"limits for all blocks at once; for this block alone {alone}"
     if entry.against_sham is not None:
         yield f"against a sham of the same length: {interval_words(entry.against_sham, 3)}"
+    if (adjusted := result.adjusted.get(entry.block)) is not None:
+        yield f"with the covariate taken off: {interval_words(adjusted.estimate, 3)}"
     if entry.form and entry.lenient is not None:
         lenient = f"{entry.lenient_verdict}, {interval_words(entry.lenient, 3)}"
         yield f"under the lenient rules: {lenient}. {entry.form[:1].upper()}{entry.form[1:]}"
@@ -818,6 +822,8 @@ def sentences(result: AblationResult) -> list[str]:
     lines += [*undecided_lines(result), *([margin] if margin else [])]
     lines += posterior_lines(result)
     lines += yearly_lines(result)
+    if (covariate := result.study.covariate) is not None:
+        lines.append(covariate_sentence(covariate, result.study.count, result.adjusted.values()))
     return [*lines, noise_sentence(result), trim_sentence(result)]
 
 
@@ -940,6 +946,8 @@ def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
             "tokens": result.block_tokens[entry.block],
             "dropped": result.trim is not None and entry.block in result.trim.dropped,
         }
+        adjusted = result.adjusted.get(entry.block)
+        record |= limits_record("adjusted", None if adjusted is None else adjusted.estimate)
         for name in MEASURES:
             record |= limits_record(name, result.measures[entry.block][name])
         record |= {**limits_record("lenient_effect", entry.lenient), "lenient_verdict": entry.lenient_verdict}
@@ -996,6 +1004,18 @@ def document(result: AblationResult) -> dict[str, Any]:
             | limits_record("change", change.change)
             for change in result.amounts
         ],
+        "covariate": None
+        if study.covariate is None
+        else {
+            "source": study.covariate.source,
+            "items": len(study.covariate.values),
+            "says": covariate_sentence(study.covariate, study.count, result.adjusted.values()),
+            "adjusted": {
+                name: limits_record("effect", entry.estimate)
+                | {"slope": entry.slope, "saved": _json(entry.saved)}
+                for name, entry in result.adjusted.items()
+            },
+        },
         "groups": [
             {
                 "blocks": list(entry.blocks),

@@ -97,6 +97,8 @@ class AblationRequest(init_task.TableRequest):
     """Seeds of a sampled regime."""
     max_tokens: int | None = None
     assume_flips: float | None = None
+    covariate: str | None = None
+    """A log or a table with a number for each item, by which effects are adjusted beside the plain ones."""
     noise_first: int | None = None
     """Items on which the full prompt and the A/A arm are asked before the rest, which is then forecast; by default 20
     where there is a budget, else none."""

@@ -34,6 +34,7 @@ from pcsuite.ablation.arms import (
     without,
 )
 from pcsuite.ablation.changes import CHANGES, WHOLE, changed_design, plain_block
+from pcsuite.ablation.covariate import Covariate
 from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ConditionsFile, ModelSpec
@@ -85,6 +86,8 @@ class Study:
     """Those that are asked, in their order."""
     results: str = "."
     """Folder of the run's results, as the profile in :attr:`folder` names it."""
+    covariate: Covariate | None = None
+    """What was known of the items before."""
     beside: tuple[Study, ...] = ()
     """The same ablation on further models and tables: the same prompt, arms, folder and log."""
 
@@ -500,7 +503,10 @@ def _read(request: AblationRequest, kind: str) -> Study:
     items = sample_items(items, request.limit, repro.global_seed, task.id, repro.deterministic_hash_seed)
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
     folder = Path(request.output_dir) / kind / request.run_name
-    return Study(request, prompt, task, model, only, folder, base, items)
+    covariate = None
+    if request.covariate is not None:
+        covariate = Covariate.read(Path(request.covariate), [item.item_id for item in items])
+    return Study(request, prompt, task, model, only, folder, base, items, covariate=covariate)
 
 
 def _takes_items(request: AblationRequest, base: Suite) -> bool:

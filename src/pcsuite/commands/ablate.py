@@ -84,6 +84,8 @@ ABLATE = (
         flag("--limit", "at most N items", type=int, metavar="N"),
         options.MISSING.but(),
         options.ASSUME,
+        flag("--covariate", "an earlier log, or a table of item ids and scores: effects are also given with what it"
+             " foretells taken off", metavar="LOG|TABLE"),
         options.POSTERIOR.but("add the probabilities that a block helps, and that it matters less than --margin"),
     ]),
     options.TARGET,

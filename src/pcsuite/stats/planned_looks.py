@@ -125,8 +125,8 @@ def chance_to_decide(
     ``equivalent``) at ``no_worse_level``. A run that stops for want of such a chance gives up decisions, and never
     makes a false one (a non-binding rule; Lachin 2005).
 
-
-
+    >>> chance_to_decide(0.0, 0.4, 100, 120, level=0.01) < 1e-4
+    True
     """
     if seen >= planned or spread <= 0:
         return 1.0
