@@ -75,6 +75,7 @@ PUBLISHED = [
     "engine",
     "outcome",
     "reasoning_tokens",
+    "steps",
 ]
 
 
