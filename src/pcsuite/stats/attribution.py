@@ -37,7 +37,7 @@ from pcsuite.stats.related_rows import cluster_numbers
 
 AttributionMethod = Literal["leave-one-out", "add-one-in", "least squares", "shapley"]
 ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = get_args(AttributionMethod)
-SHARED_OUT: tuple[AttributionMethod, ...] = ("least squares", "shapley")
+SHARING_METHODS: tuple[AttributionMethod, ...] = ("least squares", "shapley")
 """Methods that divide the whole change among all operators; the others compare two conditions."""
 PAIRS = "by pairs that differ in it alone"
 MANY = 2_000

@@ -27,7 +27,7 @@ from pcsuite.analysis.table import (
 )
 from pcsuite.analysis.tables.effects import add_corrected_p, tested_columns
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
-from pcsuite.stats.attribution import SHARED_OUT, attribute, unidentified
+from pcsuite.stats.attribution import SHARING_METHODS, attribute, unidentified
 from pcsuite.stats.related_rows import count_clusters
 
 ALL_CONDITIONS = "all conditions"
@@ -131,7 +131,7 @@ def mark_divided(table: Table, effects: Table) -> Table:
     cell = ("task", "model", "decoding", "operator")
 
     def mark(record: Mapping[str, Any]) -> str | None:
-        share = record["metric"] == SCORE and record["method"] in SHARED_OUT
+        share = record["metric"] == SCORE and record["method"] in SHARING_METHODS
         return DIVIDED if share and tuple(record[name] for name in cell) in divided else None
 
     return Table.of(ATTRIBUTION, [{**record, "depends": mark(record)} for record in table.records()])
