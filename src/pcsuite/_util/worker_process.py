@@ -20,7 +20,7 @@ from asyncio import Future
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from pcsuite._util.processes import child_environment
 
@@ -135,6 +135,13 @@ class Job:
             self.future.set_result(result)
 
 
+def _page() -> IO[bytes]:
+    """A file that two processes share as memory: one of no disk where there is such, since a disk may be full."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("pcsuite-worker"), "w+b")
+    return tempfile.TemporaryFile()
+
+
 class WorkerProcess:
     """One process; used by one thread at a time."""
 
@@ -144,7 +151,7 @@ class WorkerProcess:
         own_code = kind == CODE
         # Functions of a user see what they would see here; strangers' queries and patterns see nothing.
         flags = [] if own_code else ["-I", "-S"]
-        with tempfile.TemporaryFile() as page:
+        with _page() as page:
             page.truncate(mmap.PAGESIZE)
             self._done = mmap.mmap(page.fileno(), mmap.PAGESIZE)
             self._process = subprocess.Popen(
