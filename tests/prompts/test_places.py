@@ -10,6 +10,7 @@ from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorUs
 from pcsuite.errors import ConfigError
 from pcsuite.prompts.conditions.conditions import apply_condition, expand_conditions
 from pcsuite.prompts.context import Exemplar, PromptContext
+from pcsuite.prompts.filler import _FILLER
 from pcsuite.prompts.verbatim import decode_chat
 
 CTX = PromptContext(
@@ -181,3 +182,8 @@ def test_a_place_that_is_not_there_is_refused_in_one_line(entry, problem):
     with pytest.raises(ConfigError, match=problem) as caught:
         built(entry)
     assert "\n" not in str(caught.value)
+
+
+def test_every_filler_word_has_the_length_that_it_stands_for():
+    for length, words in _FILLER.items():
+        assert {len(word) for word in words} == {length}

@@ -472,6 +472,7 @@ def pieces_of(text: PromptText, how: SplitMethod) -> tuple[list[Piece], str]:
         return list(text.parts), text.parted
     pieces, method = split_text(text.text.removeprefix("\ufeff"), how)
     if text.text.startswith("\ufeff"):
+        pieces = pieces or [Piece("", "", "paragraph")]  # a file of nothing else
         pieces[0] = pieces[0]._replace(text="\ufeff" + pieces[0].text)
     return pieces, method
 

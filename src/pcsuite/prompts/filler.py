@@ -49,7 +49,7 @@ _FILLER: Mapping[int, tuple[str, ...]] = {
     4: ("amet", "elit", "enim", "quis", "nisi", "ante"),
     5: ("dolor", "magna", "ipsum", "lorem", "culpa", "velit"),
     6: ("tempor", "labore", "aliqua", "mollit", "fugiat", "cillum"),
-    7: ("nostrud", "laboris", "commodo", "officia", "aliquip", "veniam"),
+    7: ("nostrud", "laboris", "commodo", "officia", "aliquip", "ullamco"),
     8: ("pariatur", "deserunt", "voluptas", "sequitur"),
     9: ("consequat", "excepteur", "cupidatat", "voluptate"),
     10: ("incididunt", "adipiscing", "temporibus"),
