@@ -22,6 +22,8 @@ Bets fall far short and are not given more.
 
     python benchmarks/fewer_calls.py                      # about ten minutes of one core
     python benchmarks/fewer_calls.py --worlds 1000        # ten times as long
+    python benchmarks/fewer_calls.py --many --items 300   # many blocks of which few matter
+    python benchmarks/fewer_calls.py --covariates         # what an earlier run takes off the variance of effects
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from pcsuite.ablation.study import BATCH
 from pcsuite.ablation.verdicts import judge_blocks, judge_looks
 from pcsuite.contrasts import ArmScores, Contrast, Family, judge_look, judge_planned_look
 from pcsuite.logging.looks import Look
+from pcsuite.stats.covariates import adjusted_mean
 from pcsuite.stats.planned_looks import spending_shares
 
 KINDS = ("needed", "harmful", "nulls")
@@ -239,6 +242,39 @@ def measured(draw, args, items, margin, rule, size):
     return tally
 
 
+def covariate_table(args, draw):
+    """What a covariate of ten times as many items takes off the variance of paired effects, and of the score itself."""
+    print(
+        "| items | covariate | off the effects' variance: median | nine in ten below | off the score's: median |"
+    )
+    print("|" + "---|" * 5)
+    for items in args.items:
+        saved = {(name, of): [] for name in COVARIATES for of in ("effect", "score")}
+        for number in range(args.worlds):
+            seed = [args.seed, number, items]
+            arms = Arms(draw(np.random.default_rng(seed)), 10 * items, seed)
+            full, chances = arms.without(), arms.answers.difficulty
+            earlier = Answers(arms.world, 10 * items, np.random.default_rng([*seed, 2]))
+            earlier.difficulty = chances
+            answers = [earlier.scores(set(arms.names)) for _ in range(5)]
+            known = dict(zip(COVARIATES, (answers[0], np.mean(answers, axis=0), chances), strict=True))
+            for name, everywhere in known.items():
+                asked = everywhere[:items]
+                saved[name, "score"].append(adjusted_mean(full[:items], asked, everywhere).saved)
+                for block in arms.names:
+                    differences = (full - arms.without([block]))[:items]
+                    saved[name, "effect"].append(adjusted_mean(differences, asked, everywhere).saved)
+        for name in COVARIATES:
+            effect, score = saved[name, "effect"], saved[name, "score"]
+            cells = [
+                items, name, f"{np.median(effect):.1%}", f"{np.quantile(effect, 0.9):.1%}", f"{np.median(score):.0%}"
+            ]  # fmt: skip
+            print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+COVARIATES = ("one earlier answer", "five earlier answers", "the true difficulty")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -250,8 +286,12 @@ def main():
     parser.add_argument("--slack", type=float, default=1.0, help="standard errors that count as equal power")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--many", action="store_true", help="worlds of 16 to 40 blocks of which a few matter")
+    parser.add_argument("--covariates", action="store_true", help="what an earlier run takes off instead")
     args = parser.parse_args()
     draw = many_blocks if args.many else World.draw
+    if args.covariates:
+        covariate_table(args, draw)
+        return
     share = lambda part, whole: f"{part / whole:.3f}" if whole else "n/a"  # noqa: E731
     print(
         "| items | margin | rule | false helps/hurts | false no worse | needed found | harmful found | nulls found |"
