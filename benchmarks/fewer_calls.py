@@ -20,9 +20,9 @@ A rule that finds less than the fixed design is no cheaper, so each is also give
 it finds as much in every kind (within ``--slack``, the noise of the comparison, in standard errors): "at equal power".
 Bets fall far short and are not given more.
 
-    python benchmarks/fewer_calls.py                      # about ten minutes of one core
+    python benchmarks/fewer_calls.py                      # about ten minutes of a core
     python benchmarks/fewer_calls.py --worlds 1000        # ten times as long
-    python benchmarks/fewer_calls.py --many --items 300   # many blocks of which few matter
+    python benchmarks/fewer_calls.py --many --items 300   # 16 to 40 blocks; --one-in 40: of which one matters
     python benchmarks/fewer_calls.py --covariates         # what an earlier run takes off the variance of effects
 """
 
@@ -32,6 +32,7 @@ import argparse
 import math
 import zlib
 from collections import Counter
+from functools import partial
 
 import numpy as np
 from ablation_truth import Answers, World, arms_of
@@ -50,12 +51,12 @@ SIZES = (1.0, 1.1, 1.2, 1.3, 1.4)
 """Items that a rule is given at most, in parts of the fixed design's."""
 
 
-def many_blocks(rng):
-    """A world of 16 to 40 blocks of which one in six matters."""
+def many_blocks(rng, one_in=6):
+    """A world of 16 to 40 blocks of which one in so many matters, at least one."""
     names = [f"b{i}" for i in range(int(rng.integers(16, 41)))]
     effects = dict.fromkeys(names, 0.0)
     nulls = set(names)
-    for name in rng.permutation(names)[: max(1, len(names) // 6)]:
+    for name in rng.permutation(names)[: max(1, len(names) // one_in)]:
         effects[name] = float(rng.uniform(0.5, 1.5)) * (1.0 if rng.random() < 0.7 else -1.0)
         nulls.discard(name)
     wanted = float(rng.uniform(0.35, 0.85))
@@ -286,9 +287,10 @@ def main():
     parser.add_argument("--slack", type=float, default=1.0, help="standard errors that count as equal power")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--many", action="store_true", help="worlds of 16 to 40 blocks of which a few matter")
+    parser.add_argument("--one-in", type=int, default=6, help="with --many: one block in so many matters")
     parser.add_argument("--covariates", action="store_true", help="what an earlier run takes off instead")
     args = parser.parse_args()
-    draw = many_blocks if args.many else World.draw
+    draw = partial(many_blocks, one_in=args.one_in) if args.many else World.draw
     if args.covariates:
         covariate_table(args, draw)
         return
