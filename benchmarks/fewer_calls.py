@@ -20,8 +20,10 @@ A rule that finds less than the fixed design is no cheaper, so each is also give
 it finds as much in every kind (within ``--slack``, the noise of the comparison, in standard errors): "at equal power".
 Bets fall far short and are not given more.
 
-    python benchmarks/fewer_calls.py                      # about ten minutes of one core
+    python benchmarks/fewer_calls.py                      # about ten minutes of a core
     python benchmarks/fewer_calls.py --worlds 1000        # ten times as long
+    python benchmarks/fewer_calls.py --many --items 300   # 16 to 40 blocks; --one-in 40: of which one matters
+    python benchmarks/fewer_calls.py --covariates         # what an earlier run takes off the variance of effects
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import argparse
 import math
 import zlib
 from collections import Counter
+from functools import partial
 
 import numpy as np
 from ablation_truth import Answers, World, arms_of
@@ -40,6 +43,7 @@ from pcsuite.ablation.study import BATCH
 from pcsuite.ablation.verdicts import judge_blocks, judge_looks
 from pcsuite.contrasts import ArmScores, Contrast, Family, judge_look, judge_planned_look
 from pcsuite.logging.looks import Look
+from pcsuite.stats.covariates import adjusted_mean
 from pcsuite.stats.planned_looks import spending_shares
 
 KINDS = ("needed", "harmful", "nulls")
@@ -47,12 +51,12 @@ SIZES = (1.0, 1.1, 1.2, 1.3, 1.4)
 """Items that a rule is given at most, in parts of the fixed design's."""
 
 
-def many_blocks(rng):
-    """A world of 16 to 40 blocks of which one in six matters."""
+def many_blocks(rng, one_in=6):
+    """A world of 16 to 40 blocks of which one in so many matters, at least one."""
     names = [f"b{i}" for i in range(int(rng.integers(16, 41)))]
     effects = dict.fromkeys(names, 0.0)
     nulls = set(names)
-    for name in rng.permutation(names)[: max(1, len(names) // 6)]:
+    for name in rng.permutation(names)[: max(1, len(names) // one_in)]:
         effects[name] = float(rng.uniform(0.5, 1.5)) * (1.0 if rng.random() < 0.7 else -1.0)
         nulls.discard(name)
     wanted = float(rng.uniform(0.35, 0.85))
@@ -239,6 +243,39 @@ def measured(draw, args, items, margin, rule, size):
     return tally
 
 
+def covariate_table(args, draw):
+    """What a covariate of ten times as many items takes off the variance of paired effects, and of the score itself."""
+    print(
+        "| items | covariate | off the effects' variance: median | nine in ten below | off the score's: median |"
+    )
+    print("|" + "---|" * 5)
+    for items in args.items:
+        saved = {(name, of): [] for name in COVARIATES for of in ("effect", "score")}
+        for number in range(args.worlds):
+            seed = [args.seed, number, items]
+            arms = Arms(draw(np.random.default_rng(seed)), 10 * items, seed)
+            full, chances = arms.without(), arms.answers.difficulty
+            earlier = Answers(arms.world, 10 * items, np.random.default_rng([*seed, 2]))
+            earlier.difficulty = chances
+            answers = [earlier.scores(set(arms.names)) for _ in range(5)]
+            known = dict(zip(COVARIATES, (answers[0], np.mean(answers, axis=0), chances), strict=True))
+            for name, everywhere in known.items():
+                asked = everywhere[:items]
+                saved[name, "score"].append(adjusted_mean(full[:items], asked, everywhere).saved)
+                for block in arms.names:
+                    differences = (full - arms.without([block]))[:items]
+                    saved[name, "effect"].append(adjusted_mean(differences, asked, everywhere).saved)
+        for name in COVARIATES:
+            effect, score = saved[name, "effect"], saved[name, "score"]
+            cells = [
+                items, name, f"{np.median(effect):.1%}", f"{np.quantile(effect, 0.9):.1%}", f"{np.median(score):.0%}"
+            ]  # fmt: skip
+            print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+COVARIATES = ("one earlier answer", "five earlier answers", "the true difficulty")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -250,8 +287,13 @@ def main():
     parser.add_argument("--slack", type=float, default=1.0, help="standard errors that count as equal power")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--many", action="store_true", help="worlds of 16 to 40 blocks of which a few matter")
+    parser.add_argument("--one-in", type=int, default=6, help="with --many: one block in so many matters")
+    parser.add_argument("--covariates", action="store_true", help="what an earlier run takes off instead")
     args = parser.parse_args()
-    draw = many_blocks if args.many else World.draw
+    draw = partial(many_blocks, one_in=args.one_in) if args.many else World.draw
+    if args.covariates:
+        covariate_table(args, draw)
+        return
     share = lambda part, whole: f"{part / whole:.3f}" if whole else "n/a"  # noqa: E731
     print(
         "| items | margin | rule | false helps/hurts | false no worse | needed found | harmful found | nulls found |"

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -250,3 +251,35 @@ def test_what_a_screening_cannot_do_is_refused(tmp_path, changes, said):
     request = replace(request_in(tmp_path, prompt=PARTS, design="groups"), **changes)
     with pytest.raises(ConfigError, match=said):
         ablate(request, quiet=True)
+
+
+@pytest.mark.slow
+def test_a_screening_that_its_budget_ended_says_what_was_asked_and_goes_on(tmp_path):
+    priced = {"model_options": {"price_in": 1000.0, "price_out": 1000.0}, "effects": {"b2": 2.0, "b7": -1.8}}
+    request = request_in(tmp_path, items=240, prompt=PARTS, design="groups", noise_first=0, **priced)
+    whole = ablate(replace(request, name="whole"), quiet=True)
+    for dollars in (60.0, 150.0, 210.0):
+        cut = ablate(replace(request, budget_usd=dollars), quiet=True)
+        assert cut.stopped
+        assert len(cut.verdicts) == 8
+        assert headline(cut)
+        assert render_ablation(cut)
+    last = ablate(replace(request, budget_usd=5000.0), quiet=True)
+    assert not last.stopped
+    assert [(entry.name, entry.verdict.verdict) for entry in last.groups] == [
+        (entry.name, entry.verdict.verdict) for entry in whole.groups
+    ]
+    assert last.trim.dropped == whole.trim.dropped
+
+
+@pytest.mark.slow
+def test_items_in_too_few_clusters_test_nothing(tmp_path):
+    request = request_in(tmp_path, items=60, prompt=PARTS, design="groups", trim=False, cluster=("customer",))
+    table = Path(request.data)
+    _, *rows = table.read_text(encoding="utf-8").splitlines()
+    lines = [f"{row},customer {number % 4}" for number, row in enumerate(rows)]
+    table.write_text("\n".join(["text,queue,customer", *lines]) + "\n", encoding="utf-8")
+    made = ablate(request, quiet=True)
+    assert {entry.verdict.verdict for entry in made.groups} == {"not tested"}
+    assert "at least 6 are needed" in made.groups[0].verdict.note
+    assert render_ablation(made)

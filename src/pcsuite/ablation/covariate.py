@@ -18,7 +18,6 @@ import numpy as np
 from pcsuite.ablation.arms import FULL
 from pcsuite.ablation.verdicts import Scores
 from pcsuite.contrasts import related_items
-from pcsuite.contrasts.scores import Labels
 from pcsuite.data.init_task import read_table
 from pcsuite.errors import DataError
 from pcsuite.logging.log import iter_newest_rows
@@ -57,7 +56,7 @@ class Covariate:
         scores: Mapping[str, Scores],
         left_out: Mapping[str, str],
         items: Sequence[str],
-        clusters: Labels,
+        clusters: Sequence[str],
     ) -> dict[str, AdjustedMean]:
         """The effects of blocks, by name, adjusted; those with too few answered items are left out."""
         known = np.array([self.values[item] for item in items])
@@ -66,7 +65,7 @@ class Covariate:
         for name, arm in left_out.items():
             differences = scores[FULL] - scores[arm]
             answered = np.isfinite(differences)
-            related = related_items(np.asarray(clusters)[answered])
+            related = related_items(np.asarray(clusters, dtype=object)[answered])
             units = int(answered.sum()) if related is None else int(related.max()) + 1
             if units >= FEWEST_UNITS and differences[answered].std() > 0:
                 found[name] = adjusted_mean(
@@ -79,7 +78,7 @@ def covariate_sentence(covariate: Covariate, asked: int, adjusted: Iterable[Adju
     """How much a covariate takes off the variance of the effects."""
     saved = sorted(entry.saved for entry in adjusted if math.isfinite(entry.saved))
     if not saved:
-        return f"Covariate {covariate.source}: no effect could be adjusted (from {FEWEST_UNITS} items on, not all alike)."
+        return f"Covariate {covariate.source}: no effect could be adjusted: too few items, or all alike."
     everything = len(covariate.values) <= asked
     why = (
         " All items that it knows were asked, so there is no luck of the draw to take off."
