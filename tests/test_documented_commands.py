@@ -122,6 +122,7 @@ def desk(tmp_path_factory):
     )
     profile = (bundled_configs() / "quickstart.yaml").read_text(encoding="utf-8")
     system = (ROOT / "docs" / "how-to" / "any-system.md").read_text(encoding="utf-8")
+    folder_page = (ROOT / "docs" / "how-to" / "ablate-a-folder.md").read_text(encoding="utf-8")
     programs = {match["text"].split(maxsplit=2)[1]: match["text"] for match in FENCE.finditer(system)}
     contents = {
         "rules.md": "# Task\n\nName the queue.\n\n# Tone\n\nBe kind.\n",
@@ -133,6 +134,8 @@ def desk(tmp_path_factory):
         "my_scorer.py": "def score(answer, item):\n    return float(item['queue'] in answer)\n",
         "app.py": f'SYSTEM_PROMPT = """{prompt.rpartition("Ticket")[0]}"""\n' + programs["app.py"],
         **{name: programs[name] for name in ("my_agent.py", "my_worker.py")},
+        "folder_agent.py": next(match["text"] for match in FENCE.finditer(folder_page) if match["kind"] == "python"),
+        "tasks.csv": "task,number\n" + "".join(f"Make it {n},{n}\n" for n in range(24)),
         "prompts.ts": "export const SYSTEM = `" + prompt.replace("{{ text }}", "${text}") + "`;\n",
         "promptfooconfig.yaml": yaml.safe_dump({"prompts": [prompt], "providers": ["openai:x"]}),
         "braces.md": "Write {name} as it is.\n\n" + prompt,
@@ -143,6 +146,11 @@ def desk(tmp_path_factory):
     contents |= dict.fromkeys(
         ("base.csv", "new.csv"), "\n".join(["id,prompt,correct,length,customer", *answers[:20]])
     )
+    (folder / "project" / "docs").mkdir(parents=True)
+    contents |= {
+        "project/AGENTS.md": "# Rules\n- Write names in snake_case.\n- End the file with a newline.\n- Be polite.\n",
+        "project/docs/RULES.md": "# Tone\n\nBe kind.\n\n# Length\n\nBe brief.\n\n# End\n\nStop.\n",
+    }
     for name, text in contents.items():
         (folder / name).write_text(text, encoding="utf-8")
     for name, results in (("base", "base"), ("new", "new"), ("results", "several")):

@@ -833,7 +833,7 @@ class AblationRun:
                 request.calls_per_day,
                 verdicts,
                 {name: measures[name]["cost_usd"] for name in free},
-                saved_usd if dropped else None,
+                saved_usd if dropped and np.isfinite(table["cost_usd"][FULL]).any() else None,
             )
             if request.calls_per_day
             else (),

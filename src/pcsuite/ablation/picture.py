@@ -420,8 +420,7 @@ def trim_sentence(result: AblationResult) -> str:
     if not trim.dropped:
         return f"{_not_confirmed(trim, result)}{single} The prompt stays as it is."
     step = next(step for step in trim.steps if step.confirmed)
-    saved = "an unknown number of" if math.isnan(result.saved_tokens) else f"{result.saved_tokens:,.0f}"
-    saved += f" {MEASURES[result.study.token_measure]}"
+    saved = saved_tokens_words(result)
     if result.saved_usd and math.isfinite(result.saved_usd):
         saved += f" and ${result.saved_usd:,.4f}"
     change = interval_words(step.simultaneous or step.difference, 3)
@@ -431,6 +430,13 @@ def trim_sentence(result: AblationResult) -> str:
         f" {margin:g}."
         f" It saves {saved} per 1,000 calls."
     )
+
+
+def saved_tokens_words(result: AblationResult) -> str:
+    """``1,200 prompt tokens``: what the trimmed prompt saves, where the system says what it takes."""
+    known = math.isfinite(result.saved_tokens)
+    number = f"{result.saved_tokens:,.0f}" if known else "an unknown number of"
+    return f"{number} {MEASURES[result.study.token_measure]}"
 
 
 def _not_confirmed(trim: Trim, result: AblationResult) -> str:

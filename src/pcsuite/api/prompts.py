@@ -38,6 +38,8 @@ from pcsuite.runners.run_suite import LOCAL
 
 Rows = str | Path | Iterable[Mapping[str, Any]]
 """A table: its file, the id of a task, rows in memory, or a data frame."""
+Prompts = str | Path | Sequence[str | Path]
+"""A prompt's file or text, or several files."""
 Tables = Rows | Sequence[str | Path]
 """One table, or several by their files or ids."""
 
@@ -142,7 +144,7 @@ class Ablation:
 
 
 def ablate(
-    prompt: str | Path,
+    prompt: Prompts,
     data: Tables,
     *,
     scorer: str | Path | Callable[..., Any] | None = None,
@@ -153,7 +155,7 @@ def ablate(
 ) -> Ablation:
     """What is each part of a prompt worth, and what can be dropped? Works inside a running event loop too.
 
-    ``prompt`` is a file (``app.py:NAME`` for a text of a program) or the text itself, ``data`` a table's file, the id
+    ``prompt`` is a file (``app.py:NAME`` for a text of a program) or the text itself, or a list of files, ``data`` a table's file, the id
     of a task, rows in memory, a data frame, or a list of files and ids; ``models`` several models that are asked the
     same; ``target`` a system of your own in a model's place (``"app.py:answer"``, ``"python agent.py"``, an address, or
     a function, plain or async; several in a list or a mapping of names), with ``worker``, ``concurrency``,
@@ -205,7 +207,7 @@ def _show_split(study: Study) -> None:
 
 
 def prompt(
-    prompt: str | Path,
+    prompt: Prompts,
     data: Rows,
     *,
     scorer: str | Path | Callable[..., Any] | None = None,
@@ -246,7 +248,7 @@ def told_as_given(request: AblationRequest, **names: str) -> Iterator[None]:
 
 
 def request_of(
-    prompt: str | Path,
+    prompt: Prompts,
     data: Tables,
     scorer: str | Path | Callable[..., Any] | None,
     settings: Mapping[str, Any],
@@ -280,7 +282,13 @@ def request_of(
         options[name] = (options[name],) if isinstance(options[name], str) else tuple(options[name])
     output_dir = Path(options.get("output_dir", "outputs"))
     options["output_dir"] = str(output_dir)
-    is_text = isinstance(prompt, str) and ("\n" in prompt or "{{" in prompt or not Path(prompt).suffix)
+    if isinstance(prompt, (list, tuple)):
+        prompt, *more = prompt
+        options["more_prompts"] = tuple(map(Path, more))
+    assert isinstance(prompt, (str, Path)), "a prompt is a text or a file"
+    is_text = isinstance(prompt, str) and (
+        "\n" in prompt or "{{" in prompt or not (Path(prompt).suffix or Path(prompt).exists())
+    )
     path = Path("prompt.md") if is_text else Path(prompt)
     request = AblationRequest(path, "", **options)
     try:
