@@ -287,8 +287,8 @@ def prepare_ablate(folder: Path) -> list[str]:
 def any_logs_state(folder: Path) -> State:
     """Rows of all logs below the output folder, whatever they are called."""
     state: State = {}
-    for log in sorted((folder / "outputs" / "runs").glob("*.jsonl")):
-        if "~" not in log.name:
+    for log in sorted((folder / "outputs").glob("**/runs/*.jsonl")):
+        if "~" not in log.name and not log.name.endswith(".spent.jsonl"):
             state |= log_state(RunPaths(log, log.with_suffix(".prompts.z")))
     return state
 
@@ -300,6 +300,81 @@ def ablate_state(folder: Path) -> State:
     for document in folder.glob("outputs/**/ablation.json"):
         json.loads(document.read_text())
     return any_logs_state(folder)
+
+
+AGENT = """
+import hashlib, json, sys, time
+from pathlib import Path
+
+
+def answer(question):
+    here = Path(question["files"]["AGENTS.md"]).parent if question["files"] else Path.cwd()
+    rules = (here / "AGENTS.md").read_text() if (here / "AGENTS.md").exists() else ""
+    (here / "made").mkdir()
+    (here / "made" / "answer.txt").write_text(question["item"]["task"])
+    time.sleep(0.02)
+    lucky = hashlib.sha256((rules + question["item"]["task"]).encode()).digest()[0] < 128 + 100 * ("kind" in rules)
+    return {"output": "yes" if lucky else "no", "steps": 2, "loaded": ["AGENTS.md"], "transcript": [{"tool": "write"}]}
+
+
+for line in sys.stdin:
+    print(json.dumps(answer(json.loads(line))), flush=True)
+"""
+
+
+def prepare_agent(folder: Path, *more: str) -> list[str]:
+    """``ablate`` of an agent's rules: every call is a process of its own in a copy of a folder."""
+    project = folder / "project"
+    (project / "deep").mkdir(parents=True)
+    (project / "AGENTS.md").write_text("- Be kind.\n- Be brief.\n- Ask nobody.\n")
+    (project / "deep" / "big").write_bytes(b"x" * 300_000)
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "tasks.csv").write_text("task,right\n" + "".join(f"Do {n},yes\n" for n in range(14)))
+    return [
+        "ablate", str(project / "AGENTS.md"), "--in", str(project),
+        "--target", f"{sys.executable} -S {folder / 'agent.py'}", *more,
+        "--model-option", f"copies_in={folder / 'copies'}", "--data", str(folder / "tasks.csv"), "--answer", "right",
+        "--check", "test -f made/answer.txt", "--reach", "off", "--design", "leave-one-out", "--no-trim",
+        "--margin", "0.4", "--name", "agent", "--quiet", "--output-dir", str(folder / "outputs"),
+    ]  # fmt: skip
+
+
+def prepare_agent_worker(folder: Path) -> list[str]:
+    """The same with workers, which are asked line by line."""
+    return prepare_agent(folder, "--worker")
+
+
+def agent_state(folder: Path) -> State:
+    """Rows of all logs; of the agents of a command that was killed none still runs after a moment."""
+    end = time.monotonic() + 20
+    while left := running_below(folder):
+        assert time.monotonic() < end, f"processes are left behind: {left}"
+        time.sleep(0.02)
+    return ablate_state(folder)
+
+
+def finished_agent_state(folder: Path) -> State:
+    """The rows of a command that came to its end: no copy of the folder is there any more."""
+    left = [str(path) for path in (folder / "copies").rglob("*") if path.name == "AGENTS.md"]
+    assert not left, f"copies of the folder are left behind: {left[:3]}"
+    state = agent_state(folder)
+    assert len(state) == AGENT_ROWS, f"{len(state)} rows"
+    return state
+
+
+AGENT_ROWS = 14 * 5
+"""Fourteen tasks under the whole rules, the same again, and without each of the three."""
+
+
+def running_below(folder: Path) -> list[str]:
+    """Processes other than this one whose words name a folder; what has ended and was not waited for is none."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            if str(folder) + "/" in words and int(entry.name) != os.getpid():
+                found.append(words)
+    return found
 
 
 def prepare_overwrite(folder: Path) -> list[str]:
@@ -451,6 +526,8 @@ SCENARIOS = {
         Scenario("judge check", prepare_judge, judge_state, ended=(0, 1)),
         Scenario("improve", prepare_improve, improve_state),
         Scenario("view marks", prepare_marks, marks_state),
+        Scenario("ablate --target --in", prepare_agent, agent_state),
+        Scenario("ablate --target --worker --in", prepare_agent_worker, agent_state),
         Scenario("run --batch", prepare_batch, lambda folder: log_state(run_log(folder))),
     )
 }
@@ -501,6 +578,8 @@ def comparable(scenario: Scenario, folder: Path) -> State:
         return report_state(folder) | {
             table.name: table.read_bytes() for table in tables if table.name != "runs.csv"
         }
+    if scenario.state is agent_state:
+        return finished_agent_state(folder)
     return scenario.state(folder)
 
 

@@ -11,7 +11,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
@@ -376,6 +376,22 @@ def iter_newest_rows(path: Path) -> Iterator[RunRow]:
         if number == upcoming:
             upcoming = next(newest, None)
             yield decode_row(line)
+
+
+def logged_rows(log: Path, run_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Rows by run id as the log has them, the newest of each; those that were altered are left out.
+
+    Reads the log through, once for all of them; not at all for none.
+    """
+    ids, rows = {name.encode() for name in run_ids}, {}
+    for segment in segments.log_segments(log) if ids else ():
+        with segment.open() as stream:
+            for line in stream:
+                # A line begins {"run_id":"…; one that was altered is none of the rows that pages show.
+                if line[11:75] in ids and line_is_sound(line.removesuffix(b"\n")) is not False:
+                    with suppress(msgspec.DecodeError):
+                        rows[line[11:75].decode("ascii")] = dict(msgspec.json.decode(line))
+    return rows
 
 
 def _check_log(path: Path) -> None:

@@ -12,10 +12,12 @@ from typing import Any
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import METRIC_PREFIX, sql_text
+from pcsuite.config.targets import PROVIDER as TARGET
 from pcsuite.data.items import Item
 from pcsuite.errors import LogError
-from pcsuite.logging.log import read_prompts
+from pcsuite.logging.log import logged_rows, read_prompts
 from pcsuite.logging.segments import Beside
+from pcsuite.pages.transcripts import Transcript, transcript_of
 from pcsuite.pages.words import problem_words
 from pcsuite.prompts.verbatim import readable
 
@@ -50,6 +52,8 @@ class SampleRow:
     expected: str | None = None
     """What would have been right, where the task's items are at hand."""
     metrics: dict[str, Any] = field(default_factory=dict)
+    told: Transcript | None = None
+    """What was done for the answer: of loops, and of systems in a model's place."""
 
     @property
     def outcome(self) -> str:
@@ -148,6 +152,7 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], items: Items | None = N
             # The items may have been exported anew since: an id alone does not say that it is the same item.
             if item is not None and item.input_text in prompt:
                 row.expected = _clip(expected_text(item))
+    _tell(tables, logs, by_id)
     if tables.metrics and by_id:
         selected = ", ".join(f'"{METRIC_PREFIX}{name}"' for name in tables.metrics)
         query = f"SELECT run_id, {selected} FROM runs WHERE run_id IN (SELECT unnest(?))"
@@ -155,6 +160,18 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], items: Items | None = N
             pairs = zip(tables.metrics, values, strict=True)
             by_id[run_id].metrics = {name: value for name, value in pairs if value is not None}
     return list(by_id.values())
+
+
+def _tell(tables: RunTables, logs: Sequence[Path], rows: Mapping[str, SampleRow]) -> None:
+    """Add what was done for each answer, where more than one call was; else no log is read."""
+    telling = tables.query(
+        "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?))"
+        f" AND (provider = {sql_text(TARGET)} OR attempts > 1 OR react_steps > 0 OR tool_calls > 0)",
+        [list(rows)],
+    )
+    for log in logs if telling else ():
+        for run_id, row in logged_rows(log, [run_id for (run_id,) in telling]).items():
+            rows[run_id].told = transcript_of(row)
 
 
 def expected_text(item: Item) -> str:

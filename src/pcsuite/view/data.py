@@ -7,7 +7,6 @@ so that a page reads only its own slice.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -29,9 +28,8 @@ from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import ConfigError, LogError, PcsuiteError, require
 from pcsuite.logging.ledger import last_start_ended
-from pcsuite.logging.log import read_prompts
+from pcsuite.logging.log import logged_rows, read_prompts
 from pcsuite.logging.manifest import RunManifest, read_manifest
-from pcsuite.logging.row import line_is_sound
 from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
@@ -541,7 +539,7 @@ class OpenRun:
             "run_id", "model_id", "condition_id", "decoding_id", "seed", "perturbation_type", "perturbation_id", "text",
             "answer", "reading", "json_valid", "schema_valid", "json_mode", "fields", "parse_errors", "errors",
             "finish_reason", "latency_ms", "prompt_tokens", "completion_tokens", "total_tokens", "constraint_backend",
-            "cache_hit", "react_steps", "tool_calls", "attempts", "prompt_hash", "operators",
+            "cache_hit", "provider", "react_steps", "tool_calls", "attempts", "prompt_hash", "operators",
         )  # fmt: skip
         tables = self._opened
         metrics = [name for name, kind in tables.metrics.items() if kind == "number"]
@@ -577,16 +575,7 @@ class OpenRun:
 
         Reads the log through, once for all of them.
         """
-        ids, rows = {name.encode() for name in run_ids}, {}
-        if ids:
-            for segment in log_segments(self.log):
-                with segment.open() as stream:
-                    for line in stream:
-                        # A line begins {"run_id":"…; one that was altered is none of the rows that pages show.
-                        if line[11:75] in ids and line_is_sound(line.removesuffix(b"\n")) is not False:
-                            with suppress(ValueError):
-                                rows[line[11:75].decode("ascii")] = dict(json.loads(line))
-        return rows
+        return logged_rows(self.log, run_ids)
 
     @property
     def share(self) -> float:

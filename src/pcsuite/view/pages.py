@@ -17,9 +17,11 @@ import yaml
 from pcsuite.ablation.arms import FULL
 from pcsuite.analysis.judging import judges_of
 from pcsuite.analysis.pairings import CONTROL, PAIRS, contrasts_of
+from pcsuite.config.targets import PROVIDER as TARGET
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.logging.stop_request import is_asked_to_stop, why_not_stoppable
 from pcsuite.pages.palette import SYMBOLS, block_tint
+from pcsuite.pages.transcripts import transcript_of
 from pcsuite.pages.words import CLIP, marked_lines
 from pcsuite.reporting.flips import EACH, Flip, cut_text
 from pcsuite.reporting.samples import expected_text
@@ -256,7 +258,7 @@ def _filter_choices(run: OpenRun, selection: Filter, marks: Mapping[tuple[str, s
 
 
 def item_page(viewer: Viewer, request: Request) -> Page:
-    """One item: its input and truth, the answers side by side, two of them word by word, and the steps of loops."""
+    """One item: its input and truth, the answers side by side, two of them word by word, and what was done for each."""
     query = {**request.query_params, "task": request.path_params["task"]}
     run, selection, marks, labels = _slice_of(viewer, request, query, beginning=True)
     name = named_item(request.path_params["item"])
@@ -275,6 +277,7 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         row["parts"] = read_part((row["text"] or "")[:CLIP], row["answer"], _fields(row["fields"]))
         row["how"], row["reading"] = row["reading"], _reading_notes(row)
         row["has_steps"] = (row["attempts"] or 1) > 1 or bool(row["react_steps"] or row["tool_calls"])
+        row["has_steps"] |= row["provider"] == TARGET
     by_id = {row["run_id"]: row for row in beside}
     first, second = request.query_params.get("a", ""), request.query_params.get("b", "")
     chosen = first in by_id and second in by_id
@@ -312,11 +315,7 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         "diff_cut": LONGEST_DIFF if max(map(len, compared), default=0) > LONGEST_DIFF else 0,
         "first": by_id.get(first),
         "second": by_id.get(second),
-        "steps": {
-            run_id: list((logged[run_id].get("generation") or {}).get("transcript") or [])
-            for run_id in with_steps
-            if run_id in logged
-        },
+        "told": {run_id: transcript_of(logged[run_id]) for run_id in with_steps if run_id in logged},
         "said": {run_id: list(row.get("judge") or []) for run_id, row in logged.items()} if judged else {},
         "mark": marks.get((selection.task, name)),
         "mark_labels": LABELS,
