@@ -212,20 +212,23 @@ def test_the_beginning_of_a_log_is_shown_without_conclusions_until_all_of_it_is_
 
 
 @pytest.mark.slow
-def test_steps_of_a_loop_are_a_timeline_and_a_large_log_is_read_for_them_only_when_asked(
-    tmp_path, monkeypatch
+@pytest.mark.parametrize("said", [{"attempts": 2}, {"attempts": 1, "steps": 2}])
+def test_steps_of_a_loop_or_a_target_are_a_timeline_and_a_large_log_is_read_for_them_only_when_asked(
+    tmp_path, monkeypatch, said
 ):
     from pcsuite.view import data
     from pcsuite.view.bundle import HOST, _get
     from pcsuite.view.server import make_app
     from pcsuite.view.viewer import Viewer
 
-    row = make_row(item="a", attempts=2)
+    row = make_row(item="a")
     steps = [
         {"step": 1, "type": "search", "text": "a long <b>thought</b>\nof two lines"},
         {"step": 2, "type": "end"},
     ]
-    row = msgspec.structs.replace(row, generation=msgspec.structs.replace(row.generation, transcript=steps))
+    row = msgspec.structs.replace(
+        row, generation=msgspec.structs.replace(row.generation, transcript=steps, **said)
+    )
     write_log(tmp_path / "runs" / "one.jsonl", [row])
     viewer = Viewer(tmp_path)
     app = make_app(viewer, token=None, hosts=frozenset({HOST}))

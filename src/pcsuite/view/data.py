@@ -539,7 +539,7 @@ class OpenRun:
             "run_id", "model_id", "condition_id", "decoding_id", "seed", "perturbation_type", "perturbation_id", "text",
             "answer", "reading", "json_valid", "schema_valid", "json_mode", "fields", "parse_errors", "errors",
             "finish_reason", "latency_ms", "prompt_tokens", "completion_tokens", "total_tokens", "constraint_backend",
-            "cache_hit", "provider", "react_steps", "tool_calls", "attempts", "prompt_hash", "operators",
+            "cache_hit", "provider", "react_steps", "tool_calls", "steps", "attempts", "prompt_hash", "operators",
         )  # fmt: skip
         tables = self._opened
         metrics = [name for name, kind in tables.metrics.items() if kind == "number"]

@@ -39,7 +39,7 @@ from pcsuite.errors import AnalysisError, LogError
 from pcsuite.logging.row import decode_row, line_is_sound
 from pcsuite.logging.segments import COMPRESSED, Segment, log_exists, log_segments
 
-FORMAT = 7
+FORMAT = 8
 """Raised when the columns of a part change: older parts are then made anew."""
 PART_BYTES = 512 << 20
 """Bytes of log that are copied aside at a time, so that temporary space stays bounded."""
