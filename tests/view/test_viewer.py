@@ -81,6 +81,24 @@ def test_the_beginning_of_a_large_log_is_there_before_the_rest(half_read):
     assert not place.exists()
 
 
+def test_where_the_beginning_cannot_be_kept_the_whole_is_read_all_the_same(half_read, monkeypatch):
+    from pcsuite.view.data import OpenRun
+
+    viewer, _, go_on = half_read
+    make, places = OpenRun.__init__, []
+
+    def full(self, entry, folder, suite=None, *, beginning=None):
+        if beginning is not None:
+            places.append(folder)
+            raise OSError("no space left on device")
+        make(self, entry, folder, suite)
+
+    monkeypatch.setattr(OpenRun, "__init__", full)
+    go_on.set()
+    assert viewer.beginning("one").summary().rows == 20
+    assert [place.exists() for place in places] == [False]
+
+
 def test_a_run_that_cannot_be_read_says_so_each_time(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "empty.jsonl").touch()

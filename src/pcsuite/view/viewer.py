@@ -144,13 +144,19 @@ class Viewer:
         """Open the beginning of a large log of which nothing was read yet; where that fails, reading all says why."""
         if entry.size < LOOKED_INTO or (self._folder(entry) / "runs.parquet").is_file():
             return
-        with suppress(PcsuiteError, OSError):
-            place = TemporaryDirectory(prefix="pcsuite-view-")
+        place = TemporaryDirectory(prefix="pcsuite-view-")
+        first = None
+        with suppress(Exception):  # a full disk, say
             first = OpenRun(entry, Path(place.name), self._suite, beginning=BEGINNING)
-            with self._looked:
+        with self._looked:
+            if first is not None and not self._closed:
                 self._beginnings[entry.name] = first
                 self._places.append(place)
                 self._looked.notify_all()
+                return
+        if first is not None:
+            first.close()
+        place.cleanup()
 
     def _start_reading(self, entry: RunEntry, opened: OpenRun | None) -> Future[OpenRun]:
         """Open a run, or read on, in a thread that does not keep the process alive: Ctrl-C may come at any time."""
