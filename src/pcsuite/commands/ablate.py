@@ -92,8 +92,8 @@ ABLATE = (
     CHECKS,
     TABLE,
     Group("the blocks", [
-        flag("--split", "where to split (default: auto); marks in the file, <!-- block: name -->, go before",
-             choices=SPLIT_METHODS, default="auto"),
+        flag("--split", "where to split (default: auto); marks in the file, <!-- block: name -->, go before;"
+             " files: each of several files is one block", choices=(*SPLIT_METHODS, "files"), default="auto"),
         _repeated("--keep", "never leave this block out (name or number)", "BLOCK"),
         _repeated("--into", "split this block further, pin all others", "BLOCK"),
         _repeated("--rename", "call a block by another name", "BLOCK=NAME"),

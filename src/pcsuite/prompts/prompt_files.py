@@ -314,7 +314,7 @@ def sham_file(text: str, suffix: str) -> str:
     Of front matter keys, and the name by which a skill is found, stay.
 
     >>> sham_file("---\\nname: pdf\\n---\\nRead it.\\n", ".md")
-    '---\\nname: pdf\\n---\\nAmet et.\\n'
+    '---\\nname: pdf\\n---\\nAmet in.\\n'
     """
     if suffix.lower() not in _PROSE:
         return text

@@ -16,8 +16,11 @@ from pcsuite.errors import PromptError
 from pcsuite.prompts.examples import with_examples
 from pcsuite.prompts.pieces import LIKE_A_VARIABLE, Line, Piece, blank_ends, by_paragraphs, lines_of
 
-SplitMethod = Literal["auto", "headings", "tags", "paragraphs", "items", "sentences", "lines", "files"]
-SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
+TextSplit = Literal["auto", "headings", "tags", "paragraphs", "items", "sentences", "lines"]
+SPLIT_METHODS: tuple[TextSplit, ...] = get_args(TextSplit)
+"""How a text is split."""
+SplitMethod = Literal[TextSplit, "files"]
+"""How a prompt is split: its texts, or at its files, each of which is one block."""
 _MARK = re.compile(r"[ \t]*<!--\s*block\s*:\s*([^,>]*?)\s*(,\s*keep\s*)?-->[ \t]*(?:\r\n|\n|\r)?\Z")
 _MARK_END = re.compile(r"[ \t]*<!--\s*/block\s*-->[ \t]*(?:\r\n|\n|\r)?\Z")
 _HEADING = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t]*(?:\r\n|\n|\r)?\Z")

@@ -276,7 +276,9 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     for row in shown:
         row["parts"] = read_part((row["text"] or "")[:CLIP], row["answer"], _fields(row["fields"]))
         row["how"], row["reading"] = row["reading"], _reading_notes(row)
-        row["has_steps"] = (row["attempts"] or 1) > 1 or bool(row["react_steps"] or row["tool_calls"])
+        row["has_steps"] = (row["attempts"] or 1) > 1 or bool(
+            row["react_steps"] or row["tool_calls"] or row["steps"]
+        )
         row["has_steps"] |= row["provider"] == TARGET
     by_id = {row["run_id"]: row for row in beside}
     first, second = request.query_params.get("a", ""), request.query_params.get("b", "")
