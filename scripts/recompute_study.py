@@ -666,7 +666,7 @@ def on_page(template: str, page: str) -> dict[str, str]:
         raise ValueError(f"the page does not begin as its template: {pieces[0][:60]!r}")
     position = len(pieces[0])
     for name, after in zip(pieces[1::2], pieces[2::2], strict=True):
-        end = page.find(after, position) if after.strip("\n") or name != "" else len(page)
+        end = page.find(after, position) if after else len(page)
         if end < 0:
             raise ValueError(f"after {{{name}}} the page goes on otherwise than its template: {after[:60]!r}")
         value = page[position:end]

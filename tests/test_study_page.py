@@ -62,7 +62,9 @@ def test_a_number_that_is_changed_on_the_page_is_found(tmp_path, monkeypatch):
         return recompute_study.differences()
 
     assert found("Taken out", "Taken out") == []
-    assert found("Of the other 295, 161 hold", "Of the other 296, 161 hold")[0].startswith("live:")
+    assert found("; 7 hold only the", "; 8 hold only the")[0].startswith("again_fresh:")
+    with pytest.raises(ValueError, match="two values"):
+        found("Of the other 295, 161 hold", "Of the other 296, 161 hold")
     row = "| C2 − C1 | 5 | 11 | 20 | 44 | 80 |"
     assert found(row, row.replace("20 | 44", "21 | 43"))[0].startswith("outcomes:")
     assert found("[+0.43, +0.58]", "[+0.40, +0.58]")[0].startswith("csqa_strict:")
