@@ -21,6 +21,7 @@ from pcsuite._util.changes import changing_files
 from pcsuite._util.files import replacing
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.ablation.arms import (
+    CHANGES,
     FULL,
     SHAM_PREFIX,
     Design,
@@ -32,7 +33,7 @@ from pcsuite.ablation.arms import (
     operator_texts,
     without,
 )
-from pcsuite.ablation.changes import CHANGES, WHOLE, changed_design, plain_block
+from pcsuite.ablation.changes import WHOLE, changed_design, plain_block
 from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ConditionsFile, ModelSpec
