@@ -5,6 +5,7 @@ import pytest
 
 from pcsuite.ablation.arms import (
     AGAIN_OPERATOR,
+    CHANGES,
     DESIGNS,
     arm_of,
     controls,
@@ -14,7 +15,6 @@ from pcsuite.ablation.arms import (
     operator_texts,
     shared_prefix,
 )
-from pcsuite.ablation.changes import CHANGES
 from pcsuite.errors import ConfigError
 from pcsuite.prompts.verbatim import decode_chat
 from support.prompt_texts import split_prompt
@@ -70,7 +70,7 @@ def test_a_sham_takes_the_place_of_its_block_and_keeps_its_length():
 @pytest.mark.parametrize("count", [2, 4, 5, 6, 7, 8, 9, 12, 16, 20, 33, 40])
 def test_every_design_has_the_full_prompt_and_each_block_left_out(count):
     free = [f"b{i}" for i in range(count)]
-    for name in [name for name in DESIGNS if name not in CHANGES]:
+    for name in (design for design in DESIGNS if design not in CHANGES):
         try:
             design = make_design(free, name)
         except ConfigError:

@@ -30,6 +30,8 @@ DesignName = Literal[
     "repeat",
 ]
 DESIGNS: tuple[DesignName, ...] = get_args(DesignName)
+CHANGES: tuple[DesignName, ...] = ("order", "repeat")
+"""Designs that move or repeat blocks instead of leaving them out: :mod:`pcsuite.ablation.changes` makes their arms."""
 FULL, NONE, AGAIN = "full", "none", "again"
 SHAM_PREFIX = "SHAM_"
 NOTHING_OPERATOR = "NOTHING"

@@ -21,8 +21,8 @@ from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
 from pcsuite._util.text import counted, figure_text, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationRun
-from pcsuite.ablation.arms import FULL
-from pcsuite.ablation.changes import CHANGES, MOVES, TWICE, WHOLE, plain_block, sham_of
+from pcsuite.ablation.arms import CHANGES, FULL
+from pcsuite.ablation.changes import MOVES, TWICE, WHOLE, plain_block, sham_of
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.study import Study, prepare
 from pcsuite.ablation.verdicts import at_floor, finite, judge_noise

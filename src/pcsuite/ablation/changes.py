@@ -18,8 +18,6 @@ from pcsuite.prompts.blocks import HOLDS_INPUT, PromptBlock, SplitPrompt
 from pcsuite.prompts.tools import DESCRIPTION
 from pcsuite.prompts.verbatim import chat_piece, decode_chat
 
-CHANGES = ("order", "repeat")
-"""Designs that move or repeat blocks instead of leaving them out."""
 WHOLE = "prompt"
 TWICE = ".x2"
 MOVES: Mapping[Place, str] = {

@@ -22,6 +22,7 @@ from pcsuite._util.files import replacing
 from pcsuite._util.folder_template import Template
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.ablation.arms import (
+    CHANGES,
     FULL,
     SHAM_PREFIX,
     Design,
@@ -33,7 +34,7 @@ from pcsuite.ablation.arms import (
     operator_texts,
     without,
 )
-from pcsuite.ablation.changes import CHANGES, WHOLE, changed_design, plain_block
+from pcsuite.ablation.changes import WHOLE, changed_design, plain_block
 from pcsuite.ablation.covariate import Covariate
 from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
 from pcsuite.ablation.verdicts import least_items

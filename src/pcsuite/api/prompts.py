@@ -21,7 +21,7 @@ from pcsuite.ablation import AblationRequest, AblationResult, ChangeResult, acro
 from pcsuite.ablation import ablate as run_ablation
 from pcsuite.ablation import rearrange as run_changes
 from pcsuite.ablation.across import labels_of
-from pcsuite.ablation.changes import CHANGES
+from pcsuite.ablation.arms import CHANGES
 from pcsuite.ablation.page import render_ablation, write_result
 from pcsuite.ablation.picture import blocks_table, headline, print_split, trim_sentence, verdict_records
 from pcsuite.ablation.study import Study, prompt_profile
