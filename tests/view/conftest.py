@@ -128,8 +128,8 @@ def folder(tmp_path_factory) -> Path:
 
 
 @contextmanager
-def served(folder: Path, evals: Path | None = None):
-    """The address of a server over a folder, for as long as it is asked."""
+def served(folder: Path, evals: Path | None = None, viewer=None):
+    """The address of a server over a folder, or of a viewer, for as long as it is asked."""
     uvicorn = pytest.importorskip("uvicorn", reason="the extra 'view' is not installed")
     pytest.importorskip("starlette", reason="the extra 'view' is not installed")
     pytest.importorskip("duckdb")
@@ -139,7 +139,7 @@ def served(folder: Path, evals: Path | None = None):
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    viewer = Viewer(folder, evals=evals)
+    viewer = viewer or Viewer(folder, evals=evals)
     app = make_app(viewer, token="t0ken", hosts=frozenset({f"127.0.0.1:{port}"}))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
