@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import pcsuite as pcs
 from pcsuite.ablation import AblationRequest, ablate
 from pcsuite.ablation.page import render_ablation, write_result
 from pcsuite.ablation.picture import document, markdown, sentences
@@ -110,6 +111,7 @@ def test_each_call_gets_the_arms_file_and_a_check_scores_it(project):
     for shown in (render_ablation(result), markdown(result)):
         assert "the system does so anyway" in shown
         assert "{{ input }}" not in shown.split("Arms")[0] or "place" not in shown.split("Arms")[0]
+    assert result.trimmed == RULES
     # Going on asks nothing anew, the reach neither.
     again = ablate(
         request(check=SNAKE, block_checks={"write_names_in": SNAKE, "end_the_file": NEWLINE}), quiet=True
@@ -152,14 +154,14 @@ def test_a_command_runs_in_its_copy_and_a_scorer_sees_the_folder_before_it_goes(
 def test_the_prompt_may_lie_elsewhere_and_results_in_the_folder_are_left_out(project):
     (project / "AGENTS.md").write_text(RULES)
     result = ablate(
-        request(prompts=("AGENTS.md",), folder=".", check=SNAKE, output_dir="outputs", name="here"),
+        request(prompts=("AGENTS.md",), folder=".", check=SNAKE, output_dir="results/mine", name="here"),
         quiet=True,
     )
     assert result.arms[0].score == 1.0
-    assert result.study.model.provider_options()["leave_out"] == ["outputs"]
+    assert result.study.model.provider_options()["leave_out"] == ["results/mine"]
     assert (
         ablate(
-            request(prompts=("AGENTS.md",), folder=".", check=SNAKE, output_dir="outputs", name="here"),
+            request(prompts=("AGENTS.md",), folder=".", check=SNAKE, output_dir="results/mine", name="here"),
             quiet=True,
         ).asked
         == 0
@@ -328,6 +330,36 @@ def test_mistakes_are_told_in_a_line(project, changes, problem):
     with pytest.raises((ConfigError, PromptError, DataError), match=problem) as raised:
         prepare(request(**changes))
     assert "\n" not in str(raised.value)
+
+
+def test_from_python(project):
+    (project / "project" / "docs").mkdir()
+    (project / "project" / "docs" / "MORE.md").write_text("# A\nOne.\n\n# B\nTwo.\n\n# C\nThree.\n")
+    (project / "right.py").write_text("def score(answer, item):\n    return answer == 'True'\n")
+
+    def answer(prompt, item, files):
+        """A function of a notebook."""
+        folder = Path(files["AGENTS.md"]).parent
+        return str("snake_case" in Path(files["AGENTS.md"]).read_text() and (folder / "keep.txt").exists())
+
+    rows = [{"task": f"Make it {n}"} for n in range(20)]
+    ablated = pcs.ablate(
+        [Path("project/AGENTS.md"), "project/docs/MORE.md"],
+        rows,
+        target=answer,
+        in_folder="project",
+        scorer="right.py:score",
+        name="notebook",
+        reach="off",
+        design="leave-one-out",
+        controls=False,
+        margin=0.4,
+        quiet=True,
+    )
+    verdicts = {entry.block: entry.verdict for entry in ablated.result.verdicts}
+    assert verdicts["AGENTS.md:write_names_in"] == "helps"
+    assert verdicts["MORE.md:b"] == "no worse without it"
+    assert nothing_left(project) == []
 
 
 def test_the_template_is_part_of_rows_ids(project):

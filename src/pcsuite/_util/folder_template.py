@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from pcsuite._util.files import sha256_file
@@ -95,11 +95,12 @@ _digests: dict[tuple[str, int], str] = {}
 class Template:
     """A folder that every call gets a copy of."""
 
-    def __init__(self, folder: Path, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, folder: Path, entries: Mapping[str, Entry], left_out: Iterable[str] = ()) -> None:
         self.folder = folder
         """Its whole path."""
         self.entries = entries
         """By path from the folder."""
+        self._left_out = tuple(left_out)
 
     @classmethod
     def read(cls, folder: str | Path, *, leave_out: Iterable[str] = ()) -> Template:
@@ -113,7 +114,8 @@ class Template:
             raise ConfigError(f"--in {printable(path)}: {problem}", hint="the folder that each call works in")
         whole = path.resolve()
         try:
-            entries = dict(entries_below(str(whole), without=[str(whole / name) for name in leave_out]))
+            left_out = [str(name) for name in leave_out]
+            entries = dict(entries_below(str(whole), without=[str(whole / name) for name in left_out]))
         except OSError as error:
             raise ConfigError(
                 f"--in {printable(path)}: {printable(error.filename or path)} cannot be read"
@@ -122,7 +124,7 @@ class Template:
         for name, entry in entries.items():
             if entry.kind == "file" and not os.access(whole / name, os.R_OK):
                 raise ConfigError(f"--in {printable(path)}: {printable(name)} cannot be read")
-        return cls(whole, entries)
+        return cls(whole, entries, left_out)
 
     @property
     def size(self) -> int:
@@ -135,16 +137,19 @@ class Template:
         Of a git repository's own folder only what says where it stands counts. Times do not. A folder that was hashed
         before by this process is read again only where sizes or times differ.
         """
-        seen = (str(self.folder), hash(frozenset(self.entries.items())))
+        seen = (str(self.folder), hash((frozenset(self.entries.items()), self._left_out)))
         if seen not in _digests:
             _digests[seen] = self._digest()
         return _digests[seen]
 
     def _digest(self) -> str:
         whole = hashlib.sha256()
+        # Folders that show by what is in them, and those that are there for what is left out.
+        known = (*self.entries, *self._left_out)
+        implied = {str(above) for path in known for above in PurePosixPath(path).parents}
         for path in sorted(self.entries):
             entry = self.entries[path]
-            if not _counts(path):
+            if not _counts(path) or (entry.kind == "folder" and path in implied):
                 continue
             content = entry.link or (sha256_file(self.folder / path) if entry.kind == "file" else "")
             runs = bool(entry.mode & stat.S_IXUSR) if entry.kind == "file" else False

@@ -459,11 +459,10 @@ def _read(request: AblationRequest, kind: str) -> Study:
     cache_dir = request.cache_dir
     if cache_dir is None and request.config is None and Path(request.data).is_file():
         cache_dir = str(prompts_cache_dir())
-    base = load_suite(
-        request.config or "quickstart",
-        ({"run.cache_dir": cache_dir} if cache_dir else {}) | target_overrides(request.targets),
-        check_selection=False,
-    )
+    changes: dict[str, Any] = {"run.cache_dir": cache_dir} if cache_dir else {}
+    if request.targets:  # where results are written is no part of a folder that calls get copies of
+        changes |= target_overrides(request.targets) | {"run.output_dir": request.output_dir}
+    base = load_suite(request.config or "quickstart", changes or None, check_selection=False)
     if request.regime not in base.regimes:
         hint = did_you_mean(request.regime, base.regimes)
         raise ConfigError(f"--regime: unknown regime '{request.regime}'", hint=hint)

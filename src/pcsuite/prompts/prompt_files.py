@@ -137,8 +137,7 @@ def read_prompt_files(
     size = sum(len(member.source.original) for member in members)
     if size > _MOST_BYTES:
         raise PromptError(f"the files have {size:,} characters together, more than {_MOST_BYTES:,}")
-    original = "".join(f"{member.path}\0{member.source.original}\0" for member in members)
-    source = FilesSource(original, "", tuple(members))
+    source = _as_source(members)
     labels, placed = _labels(members), folder is not None
     heads, found = [], list[PromptBlock]()
     for number, (member, label) in enumerate(zip(members, labels, strict=True)):
@@ -161,6 +160,14 @@ def read_prompt_files(
         f"{count} files, {where}" if count > 1 else f"a file, {where.replace('their places', 'its place')}"
     )
     return SplitPrompt(tuple(found), method, source, is_chat=True)
+
+
+def _as_source(members: Sequence[_Member]) -> FilesSource:
+    """The files as one source: one file is itself, several are shown one after the other."""
+    if len(members) == 1:
+        return FilesSource(members[0].source.original, members[0].source.suffix, tuple(members))
+    contents = {member.path: member.source.original.encode("utf-8", "surrogatepass") for member in members}
+    return FilesSource(as_one_text(contents), "", tuple(members))
 
 
 # Which files there are.
