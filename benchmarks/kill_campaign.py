@@ -354,12 +354,21 @@ def agent_state(folder: Path) -> State:
 
 
 def finished_agent_state(folder: Path) -> State:
-    """The rows of a command that came to its end: no copy of the folder is there any more."""
+    """The answers of a command that came to its end, each task once under each arm, and no copy of the folder left.
+
+    Rows go by arm and task: their ids have the agent's own place in them, which is another in every folder.
+    """
+    agent_state(folder)
     left = [str(path) for path in (folder / "copies").rglob("*") if path.name == "AGENTS.md"]
     assert not left, f"copies of the folder are left behind: {left[:3]}"
-    state = agent_state(folder)
-    assert len(state) == AGENT_ROWS, f"{len(state)} rows"
-    return state
+    (log,) = (path for path in (folder / "outputs").glob("**/runs/agent.jsonl"))
+    rows = newest_rows(log)
+    made = {
+        f"{row.condition.id} {row.task.item_id}": (row.generation.text, row.metrics["task_score"])
+        for row in rows
+    }
+    assert len(made) == len(rows) == AGENT_ROWS, f"{len(rows)} rows, {len(made)} of them different"
+    return made
 
 
 AGENT_ROWS = 14 * 5

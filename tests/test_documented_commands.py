@@ -18,6 +18,7 @@ import yaml
 
 from pcsuite.cli import COMMANDS, main
 from pcsuite.config.load import bundled_configs
+from support.coding_model import CodingModel
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +63,7 @@ def commands_in(text: str):
 
 def stand_in(command: str) -> list[str]:
     """The words that are run for a documented command: a simulated model, few items, no browser and no figures."""
-    words = shlex.split(command)
+    words = shlex.split(command.replace("$PWD", str(Path.cwd())))
     name = words[0] if words else ""
     for flag in ("--model", "--models"):
         if flag in words:
@@ -100,6 +101,13 @@ def stand_in(command: str) -> list[str]:
         words += ["--bundle", "pages"]
     if name == "report":
         words += ["--no-plots"]
+    if name == "ablate" and words[1].startswith(
+        "agent/"
+    ):  # the tutorial's agent: half its tasks, one rule of its ten
+        rules = ("you_are_a", "name_each_file", "give_every_function", "give_parameters_and", "do_not_print")
+        more = ("use_only_the", "keep_lines_shorter", "write_no_more", "check_your_work")
+        kept = [rule for rule in (*rules, *more) if not any(rule in word for word in words)]
+        words += ["--limit", "14", "--no-trim", "--no-controls", *(f"--keep={rule}" for rule in kept)]
     if name == "ablate" and words[1] == "example":
         words += ["--limit", "24"]
     if name == "constraint":
@@ -153,6 +161,7 @@ def desk(tmp_path_factory):
     }
     for name, text in contents.items():
         (folder / name).write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "docs" / "tutorial" / "agent", folder / "agent")
     for name, results in (("base", "base"), ("new", "new"), ("results", "several")):
         shutil.copyfile(FIXTURES / "promptfoo" / f"{results}.json", folder / f"{name}.json")
     shutil.copytree(bundled_configs(), folder / "configs")
@@ -174,11 +183,19 @@ def desk(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def model():
+    """The address of the model that the tutorial's agent asks."""
+    with CodingModel() as server:
+        yield f"{server.base_url}/chat/completions"
+
+
 @pytest.mark.parametrize("page", sorted({block.page for block in ALL if not block.not_run}))
-def test_the_commands_of_a_page_run(page, desk, tmp_path, monkeypatch, capsys):
+def test_the_commands_of_a_page_run(page, desk, model, tmp_path, monkeypatch, capsys):
     folder = shutil.copytree(desk, tmp_path / "fresh")
     monkeypatch.chdir(folder)
     monkeypatch.setattr("webbrowser.open", lambda url: True)
+    monkeypatch.setenv("AGENT_URL", model)
     # Where a page says python, the one that runs the tests is meant.
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     for block in ALL:
