@@ -159,9 +159,9 @@ def ablate(
     table's file, the id of a task, rows in memory, a data frame, or a list of files and ids; ``models`` several models
     that are asked the same; ``target`` a system of your own in a model's place (``"app.py:answer"``,
     ``"python agent.py"``, an address, or a function, plain or async; several in a list or a mapping of names), with
-        ``worker``, ``concurrency``, ``target_timeout``, … as the flags are called; ``scorer`` a function of answer and
-    item, ``my_scorer.py:score``, or the name of a registered evaluator.
-        ``settings`` are those of :class:`~pcsuite.ablation.AblationRequest`, by the names of the command's flags
+    ``worker``, ``concurrency``, ``target_timeout``, ``in_folder``, … as the flags are called; ``scorer`` a function of
+    answer and item, ``my_scorer.py:score``, or the name of a registered evaluator.
+    ``settings`` are those of :class:`~pcsuite.ablation.AblationRequest`, by the names of the command's flags
     (``model``, ``answer``, ``margin``, ``design``, ``limit``, ``budget_usd``, ``name``, …). The same call goes on where
     an earlier one ended. Raises ``ConfigError``, ``DataError`` or ``PromptError`` of one line for what cannot be used.
 
