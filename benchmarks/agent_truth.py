@@ -259,7 +259,9 @@ def through_the_command(study: int, items: int, folder: Path) -> dict:
     document = json.loads(next((folder / "outputs").rglob("ablation.json")).read_text(encoding="utf-8"))
     return {
         "blocks": {
-            names[entry["block"]]: entry["verdict"] for entry in document["verdicts"] if entry["block"] in names
+            names[entry["block"]]: entry["verdict"]
+            for entry in document["verdicts"]
+            if entry["block"] in names
         },
         "traces": {names[entry["block"]]: entry["verdict"] for entry in document["adherence"]},
         "again": "",
