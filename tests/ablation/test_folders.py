@@ -243,6 +243,20 @@ def test_an_agent_that_runs_out_of_time_scores_0_and_follows_nothing(project):
     assert nothing_left(project) == []
 
 
+def test_an_agent_that_removes_its_folder_did_not_do_its_task(project):
+    (project / "agent.py").write_text(
+        "import shutil\nfrom pathlib import Path\n"
+        "def answer(prompt, item, files):\n"
+        "    shutil.rmtree(Path(files['AGENTS.md']).parent)\n"
+        "    return 'done'\n"
+    )
+    result = ablate(request(check="true", reach="off", name="gone"), quiet=True)
+    row = next(iter_newest_rows(result.log))
+    assert (row.metrics["task_score"], row.errors, row.outcome) == (0.0, [], "answered")
+    assert row.checks["check"].why == "not run: the call removed its folder"
+    assert row.changed.note == "the call removed its folder"
+
+
 def test_several_files_a_skill_and_servers_at_their_places(project):
     folder = project / "project"
     (folder / "docs").mkdir()

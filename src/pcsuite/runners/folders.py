@@ -38,6 +38,8 @@ async def looked_into(outcome: Outcome, checks: Mapping[str, CheckSpec], item: I
     outcome = replace(outcome, folder=str(workspace.folder), changed=changed)
     if outcome_of(outcome.finish_reason) not in ("answered", "cut"):
         return replace(outcome, checks=not_run(checks, f"the call ended as {outcome.finish_reason}"))
+    if not workspace.is_there:
+        return replace(outcome, folder=None, checks=not_run(checks, "the call removed its folder"))
     return replace(outcome, checks=await run_checks(checks, workspace.folder, item, outcome))
 
 

@@ -195,6 +195,18 @@ def test_a_copy_goes_whatever_was_made_of_it(project, copies):
     workspace.drop()  # is no error
 
 
+def test_a_call_that_puts_a_link_in_its_folders_place_shows_and_removes_nothing_else(project, copies):
+    workspace = copies.take()
+    shutil.rmtree(workspace.folder)
+    workspace.folder.symlink_to(project)
+    assert not workspace.is_there
+    changes = workspace.changes()
+    assert (changes.files, changes.note) == ([], "the call removed its folder")
+    workspace.drop()
+    assert not os.path.lexists(workspace.folder)
+    assert (project / "AGENTS.md").exists()
+
+
 def test_a_socket_is_refused_by_its_name(project):
     listener = socket.socket(socket.AF_UNIX)
     here = Path.cwd()

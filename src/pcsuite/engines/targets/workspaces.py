@@ -52,9 +52,16 @@ class Workspace:
     def changes(self) -> FolderChanges:
         """What the call changed: files added, modified and deleted, with bounded differences of texts.
 
-        What is inside of ``.git`` is not looked at.
+        What is inside of ``.git`` is not looked at; nor is anything where the folder itself is no longer there.
         """
+        if not self.is_there:
+            return FolderChanges(note="the call removed its folder")
         return changes_between(self.folder, self._copied, self._before)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder is still the one that was made: a link in its place would lead elsewhere."""
+        return self.folder.is_dir() and not self.folder.is_symlink()
 
     def _before(self, path: str) -> bytes:
         return self._placed[path] if path in self._placed else (self._template.folder / path).read_bytes()
