@@ -157,7 +157,8 @@ def rows_of_log(name: str, log: Path, suite: Suite) -> list[Answer]:
             Answer(
                 row.model.id, row.task.id, row.task.item_id, str(draw.example_set),
                 str(draw.wording if fixed is None else fixed), row.condition.id, score,
-                float(row.metrics.get("lenient_score", score)), answer[:80], value_abstains(answer), row.outcome or "answered",
+                float(row.metrics.get("lenient_score", score)), answer[:80], value_abstains(answer),
+                row.outcome or "answered",
             )
         )  # fmt: skip
     return sorted(rows)
