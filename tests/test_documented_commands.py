@@ -103,11 +103,11 @@ def stand_in(command: str) -> list[str]:
         words += ["--no-plots"]
     if name == "ablate" and words[1].startswith(
         "agent/"
-    ):  # the tutorial's agent: half its tasks, one rule of its ten
-        rules = ("you_are_a", "name_each_file", "give_every_function", "give_parameters_and", "do_not_print")
+    ):  # the tutorial's agent: half its tasks, few of its ten rules
+        rules = ("you_are_a", "name_each_file", "give_every_function", "give_parameters_and")
         more = ("use_only_the", "keep_lines_shorter", "write_no_more", "check_your_work")
         kept = [rule for rule in (*rules, *more) if not any(rule in word for word in words)]
-        words += ["--limit", "14", "--no-trim", "--no-controls", *(f"--keep={rule}" for rule in kept)]
+        words += ["--limit", "16", "--no-trim", "--no-controls", *(f"--keep={rule}" for rule in kept)]
     if name == "ablate" and words[1] == "example":
         words += ["--limit", "24"]
     if name == "constraint":

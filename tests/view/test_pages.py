@@ -245,6 +245,30 @@ def test_steps_of_a_loop_or_a_target_are_a_timeline_and_a_large_log_is_read_for_
     viewer.close()
 
 
+def test_what_a_system_of_ones_own_did_stands_below_its_answer_as_text(tmp_path):
+    from pcsuite.engines.targets.changed import FileChange, FolderChanges
+
+    row = make_row(item="a", text="done")
+    diff = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-old\n+<script>alert(1)</script>\n"
+    row = msgspec.structs.replace(
+        row,
+        model=msgspec.structs.replace(row.model, provider="target"),
+        generation=msgspec.structs.replace(
+            row.generation, loaded=[{"source": "AGENTS.md", "sha256": "cd" * 32}], stderr="<b>careful</b>"
+        ),
+        changed=FolderChanges([FileChange("x.py", "modified", diff)]),
+    )
+    plain = make_row(item="a", condition="C9", text="nothing beside it")
+    write_log(tmp_path / "runs" / "one.jsonl", [row, plain])
+    with served(tmp_path) as site:
+        _, text = ask(site, "/run/one/item/agnews_json/a")
+    assert text.count('<details class="transcript">') == 1
+    assert '<ins class="line">+&lt;script&gt;alert(1)&lt;/script&gt;</ins>' in text
+    assert "&lt;b&gt;careful&lt;/b&gt;" in text
+    assert "cdcdcd" in text
+    assert "1 file changed · 1 source · standard error" in text
+
+
 def test_an_item_with_many_answers_is_paged(tmp_path):
     rows = [
         make_row(item="a", condition=f"C{k}", seed=seed, text=f"answer {k} {seed}")
