@@ -47,6 +47,7 @@ from pcsuite.evaluation.abstention import value_abstains
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.prompts.conditions.conditions import expand_conditions
 from pcsuite.runners.plan import build_plan
+from pcsuite.runners.registration import section_content
 
 ROOT = Path(__file__).resolve().parents[1]
 PROFILES = ROOT / "configs" / "replications"
@@ -120,9 +121,7 @@ def design_of(suite: Suite) -> dict[str, object]:
             profile.repro.global_seed,
             profile.repro.deterministic_hash_seed,
         ],
-        "preregistration": profile.preregistration.model_dump(mode="json")
-        if profile.preregistration
-        else None,
+        "preregistration": section_content(profile.preregistration) if profile.preregistration else None,
         "floor": FLOOR,
     }
 

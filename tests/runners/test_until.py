@@ -318,7 +318,8 @@ def test_planned_looks_need_a_rule_to_stop_by(tmp_path):
 
 
 def test_an_arm_that_the_items_left_would_hardly_decide_is_given_up(tmp_path):
-    same = {"sim": SIMULATED | {"base_accuracy": 0.5, "operator_effects": {}, "json_validity": 0.999}}
+    # Always right, so that nothing moves: all items together could not show a margin of 0.01.
+    same = {"sim": SIMULATED | {"base_accuracy": 0.9999, "operator_effects": {}, "json_validity": 0.9999}}
     path = profile(
         tmp_path,
         same,
@@ -329,7 +330,7 @@ def test_an_arm_that_the_items_left_would_hardly_decide_is_given_up(tmp_path):
     (look,) = run_suite(load_suite(path), quiet=True).looks
     assert look.verdict == "undecided"
     assert look.stopped
-    assert look.visited < 80
+    assert look.visited < 48  # of the sample
 
 
 @pytest.mark.slow
