@@ -150,7 +150,7 @@ def study(world, items, margin, rng, tally):
             tally["needed"] += 1
             tally["needed said no worse"] += verdict.verdict == "no worse without it"
             tally["needed found"] += helps
-        if loss < 0:
+        if loss < -1e-12:  # sums over a set come in any order: nothing is not always exactly 0
             tally["harmful"] += 1
             tally["harmful found"] += verdict.verdict == "hurts"
         if loss > 0 and said - world.truth(every - {name}, name) > margin:
@@ -257,7 +257,7 @@ def until_decided(world, items, margin, rng, tally, batch):
         tally["decided"] += verdict.verdict != "undecided"
         for kind, belongs, found in (
             ("needed", loss > margin, helps),
-            ("harmful", loss < 0, verdict.verdict == "hurts"),
+            ("harmful", loss < -1e-12, verdict.verdict == "hurts"),
             ("nulls", verdict.block in world.nulls, verdict.verdict == "no worse without it"),
         ):
             tally[kind] += belongs

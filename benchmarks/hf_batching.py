@@ -6,9 +6,9 @@
 
 The weights are random and the tokenizer is made on the spot, so nothing is fetched: speed does not depend on what
 a model has learnt. "plain" is `model.generate` on one prompt after the other with transformers' own sampling;
-"batch" is the provider, "launched" the same on a GPU with `cuda_graphs: false`; "continuous" is transformers'
-`generate_batch` over all prompts at once (its own sampling: it has no seed per row, so the provider does not use
-it). "same_as_alone" says for how many prompts the batch gave the text that the prompt gives alone.
+"batch" is the provider; "continuous" is transformers' `generate_batch` over all prompts at once (its own sampling: it
+has no seed per row, so the provider does not use it). "same_as_alone" says for how many prompts the batch gave the
+text that the prompt gives alone.
 "bandwidth_share" is the share of the memory bandwidth, measured by a copy in the same run, that reading weights and
 cache once per step needs; prefill counts as lost time.
 """
@@ -162,9 +162,9 @@ def run_continuous(loaded, prompts: list[str], tokens: int) -> int:
     return sum(len(result.generated_tokens) for result in results.values())
 
 
-def run_batches(loaded, calls, size: int, graphs: bool | None, device: str):
+def run_batches(loaded, calls, size: int, device: str):
     """All calls through the provider, after one batch that warms up; answers and seconds."""
-    options = HfOptions(path="random", batch_size=size, batch_wait_ms=20, cuda_graphs=graphs)
+    options = HfOptions(path="random", batch_size=size, batch_wait_ms=20)
     adapter = LocalHfAdapter("m", options, loaded=loaded)
     try:
         for future in [adapter.submit(*call) for call in calls[:size]]:
@@ -205,7 +205,6 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--tokens", type=int, default=16, help="longest answer")
     parser.add_argument("--uneven", action="store_true", help="answers from a fifth of that to all of it")
-    parser.add_argument("--no-launched", action="store_true", help="leave out steps that are not recorded")
     parser.add_argument("--plain", type=int, default=4, help="prompts for plain generate (0: leave it out)")
     parser.add_argument("--continuous", action="store_true", help="measure continuous batching too")
     return parser.parse_args()
@@ -245,21 +244,18 @@ def main() -> None:
             for number, (prompt, length) in enumerate(zip(prompts, lengths, strict=True))
         ]
         calls = calls[: args.alone] if size == 1 else calls
-        for way, graphs in (("batch", None), ("launched", False))[
-            : 1 if args.device == "cpu" or args.no_launched else 2
-        ]:
-            answers, seconds = run_batches(loaded, calls, size, graphs, args.device)
-            texts = [answer["text"] for answer in answers]
-            alone = alone or texts
-            same = sum(text == single for text, single in zip(texts, alone, strict=False))
-            show(
-                way,
-                size,
-                sum(answer["usage"]["completion_tokens"] for answer in answers),
-                seconds,
-                same_as_alone=f"{same}/{min(len(texts), len(alone))}",
-                seed_honoured=answers[0]["seed_honoured"],
-            )
+        answers, seconds = run_batches(loaded, calls, size, args.device)
+        texts = [answer["text"] for answer in answers]
+        alone = alone or texts
+        same = sum(text == single for text, single in zip(texts, alone, strict=False))
+        show(
+            "batch",
+            size,
+            sum(answer["usage"]["completion_tokens"] for answer in answers),
+            seconds,
+            same_as_alone=f"{same}/{min(len(texts), len(alone))}",
+            seed_honoured=answers[0]["seed_honoured"],
+        )
     if args.continuous:
         made, seconds = timed(
             lambda warm: run_continuous(loaded, prompts[:2] if warm else prompts, args.tokens), args.device

@@ -90,7 +90,7 @@ def main() -> None:
     speeds = {}
     for size in sizes:
         calls = [(request.prompt, request.decoding, request.seed) for request in requests_of(size)]
-        answers, seconds = run_batches(loaded, calls, size, None, "cuda")
+        answers, seconds = run_batches(loaded, calls, size, "cuda")
         speeds[size] = round(tokens_of(answers) / seconds)
     with tempfile.TemporaryDirectory() as folder:
         loaded.model.save_pretrained(folder)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import resource
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ from pcsuite.view.figures import prepare_drawing
 from pcsuite.view.filters import address
 from pcsuite.view.runs import list_runs
 from pcsuite.view.server import make_app
+from pcsuite.view.serving import MAX_WAIT_S
 from pcsuite.view.viewer import Viewer
 
 TIMES = 3
@@ -51,6 +53,24 @@ def pages_of(viewer: Viewer, name: str) -> dict[str, str]:
         "head to head": address(f"{page}/scatter", {"x": first, "y": last}),
         "one item": f"{page}/item/{task}/{item}",
     }
+
+
+def first_items(folder: Path, name: str) -> None:
+    """How soon a server shows items of a run, and all of it, as a browser asks that comes back every second."""
+    viewer = Viewer(folder, max_wait=MAX_WAIT_S)
+    app = make_app(viewer, token=None, hosts=frozenset({HOST}))
+    started = time.perf_counter()
+    shown = None
+    while True:
+        status, text = asyncio.run(_get(app, f"/run/{name}"))
+        seconds = time.perf_counter() - started
+        if status == 200 and shown is None:
+            shown = seconds
+        if status == 200 and "data-reading" not in text:
+            break
+        time.sleep(1)
+    viewer.close()
+    print(f"items on a page after {shown:.1f} s, all of the log after {seconds:.1f} s", flush=True)
 
 
 def measure(folder: Path) -> None:
@@ -97,6 +117,7 @@ def main() -> None:
     parser.add_argument("--rotate-mb", type=float, help="close and compress the log at this size")
     parser.add_argument("--dir", type=Path, help="where the run is written (default: a temporary folder)")
     parser.add_argument("--folder", type=Path, help="output folder whose newest run is opened")
+    parser.add_argument("--first", action="store_true", help="measure only how soon items are shown")
     args = parser.parse_args()
     if args.folder is not None:
         measure(args.folder)
@@ -104,7 +125,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=args.dir) as name:
         (Path(name) / "runs").mkdir()
         write_log(Path(name) / "runs" / "big.jsonl", args.rows, args.rotate_mb)
-        measure(Path(name))
+        first_items(Path(name), "big")
+        if not args.first:
+            shutil.rmtree(Path(name) / "view")
+            measure(Path(name))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import yaml
 
 from pcsuite.ablation.across_picture import DIFFERENCES, MODELS
+from pcsuite.ablation.changed import CHANGED
 from pcsuite.ablation.picture import BLOCKS
 from pcsuite.analysis.analyse import ALL_TABLES
 from pcsuite.analysis.table import TableSpec
@@ -23,7 +24,7 @@ from pcsuite.integrations.helm.evidence import BESIDE_OURS
 from pcsuite.integrations.helm.results import INSTANCES, METRICS, RUNS
 from pcsuite.verifier.error_types import ERROR_TYPES
 
-SPECS = (*ALL_TABLES, BLOCKS, MODELS, DIFFERENCES, RUNS, METRICS, INSTANCES, BESIDE_OURS)
+SPECS = (*ALL_TABLES, BLOCKS, CHANGED, MODELS, DIFFERENCES, RUNS, METRICS, INSTANCES, BESIDE_OURS)
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 REFERENCE = DOCS / "reference"
 PAGE = REFERENCE / "tables.md"

@@ -1,50 +1,51 @@
-"""The page of a study from its tables: every number on it comes from here.
+"""The page of the first study, and what README.md says of it, from the published tables.
 
-    python scripts/study_page.py                       # writes docs/studies/2026-11-small-models/README.md
-    python scripts/study_page.py --check               # exit status 1 where the page says something else
-    python scripts/study_page.py --collect TABLES --replication TABLES --cache .cache --report index.html
-                                                       # first, from the reports of the study and of its replication
+    python scripts/study_page.py             # writes the study's README.md, and the findings in README.md
+    python scripts/study_page.py --figure    # draws the figure of additive shares again too
+    python scripts/study_page.py --check     # exit status 1 where page or findings say something else
 
-`page.in` is its text with places for numbers. `tables/` holds what the report wrote, less what the page does not need,
-and `item_scores.parquet`: the mean score of each item in each cell, from which effects can be computed again. What was
-asked again on other items is in `replication_*`.
+`page.in` and `findings.in` are the texts with places for numbers; no number of a result is written in them. Differences
+are measured by `pcsuite.contrasts` from the items' scores; `scripts/recompute_study.py` computes every number again in
+its own way. `scripts/study_tables.py` made the tables.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import hashlib
-import json
+import html
 import re
 import shutil
 import statistics
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pcsuite.pages.words import json_data
+import numpy as np
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "studies" / "2026-11-small-models"
-COPIED = (
-    "registration.csv",
-    "hypotheses.csv",
-    "pooled.csv",
-    "scale.csv",
-    "summary_by_condition.csv",
-    "best_condition.csv",
-    "robustness_by_attack.csv",
-    "robustness_worst_case.csv",
-    "compiled.csv",
-    "constraint_vs_retry.csv",
+from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.alarms import DEAD
+from pcsuite.analysis.tables.attribution import DIVIDED
+from pcsuite.contrasts import ArmScores, Contrast, measure
+from pcsuite.stats.permutation import holm, sign_flip_test
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "studies" / "2026-11-small-models"
+SMOL, GEMMA, SMALL, LARGE = MODELS = (
+    "smollm2-135m",
+    "gemma-3-270m",
+    "qwen2.5-coder-0.5b",
+    "qwen2.5-coder-1.5b",
 )
-OF_SCORES = ("effects.csv", "attribution.csv")
-"""Tables of which only the rows about the score are kept."""
-MODELS = ("smollm2-135m", "gemma-3-270m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
+QWENS, TINY = (LARGE, SMALL), (SMOL, GEMMA)
 LADDER = ("C0", "C1", "C2", "C3", "C4", "C5", "C6")
+SHAMS = ("S2", "S4")
 TASKS = {
     "conll03_ner_json": "CoNLL-2003",
     "agnews_json": "AG News",
@@ -57,107 +58,155 @@ TASKS = {
     "trec": "TREC",
     "strategyqa": "StrategyQA",
 }
-WITHDRAWN = ("H3", "H3L", "P3")
-"""Verdicts that rest on a measure of unsupported evidence which differed between the arms, or has changed since."""
+POOLED = "conll03_ner_json"
+"""The task whose score is micro-F1 of all its items."""
+MARKS = ("<!-- findings: written by scripts/study_page.py -->", "<!-- /findings -->")
+NOT_HERE = {
+    "H1": "counts cells in which nothing can be gained",
+    "H1V": "rests on perturbed prompts, whose items are not published",
+    "H1I": "rests on the answers, which are gone",
+    "H2": "rests on the answers, which are gone",
+    "H2E": "rests on the answers, which are gone",
+    "H2U": "rests on the answers, which are gone",
+    "H2R": "rests on the answers, which are gone",
+    "H3": "rests on two yardsticks",
+    "H3L": "rests on two yardsticks",
+    "H4": "names a sham as an operator with a stable effect",
+    "H4C": "rests on conditions of two tasks, and on sizes of different families",
+    "P1": "counts cells in which nothing can be gained",
+    "P2": "rests on the answers, which are gone",
+    "P3": "rests on two yardsticks",
+    "P4": "was not tested",
+}
+"""Why a verdict of `hypotheses.csv` is not on the page."""
+ASKED_AGAIN = {
+    "C3": "no examples",
+    "C5-CHECKS": "examples, nothing behind the question",
+    "C5-BEFORE": "examples, the checklist before them",
+    "C5-LINE": "examples, one line that says nothing behind the question",
+    "S5": "examples, a sham behind the question",
+    "C5": "examples, the checklist behind the question",
+}
+"""Conditions of the second look, in the order of its table."""
 
 
-def collect(report: Path, again: Path, cache: Path, folder: Path) -> None:
-    """Put the tables of two reports, and the item scores of their rows, where the page reads them.
+class Change(NamedTuple):
+    """One condition less another on the same items."""
 
-    ``report`` is of the study, ``again`` of the same contrasts on other items. The share of the most frequent label
-    comes from the items themselves, in ``cache``.
-    """
-    import duckdb
+    value: float
+    low: float
+    high: float
+    p: float
+    live: bool
+    """Whether either side scores anything worth the name."""
 
-    from pcsuite.analysis.load.item_scores import truth_texts
-    from pcsuite.config.load import load_suite
+    @property
+    def text(self) -> str:
+        return f"{signed(self.value)} [{signed(self.low)}, {signed(self.high)}]"
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in COPIED:
-        shutil.copyfile(report / name, folder / name)
-    for name in OF_SCORES:
-        copy_rows(report / name, folder / name, lambda row: row["metric"] == "score")
-    copy_rows(
-        again / "registration.csv",
-        folder / "replication_registration.csv",
-        lambda row: row["metric"] == "score",
-    )
-    copy_rows(  # only the checklist's, which was not registered
-        again / "effects.csv",
-        folder / "replication_effects.csv",
-        lambda row: row["metric"] == "score" and row["baseline"] == "C5-CHECKS",
-    )
-    labels = truth_texts(load_suite("study_small_models", {"run.cache_dir": str(cache)})).labels
-    asked = duckdb.sql(f"select distinct task_id, item_id from '{report / 'runs.parquet'}'").fetchall()
-    with (folder / "majority.csv").open("w", encoding="utf-8", newline="") as target:
-        target.write("task,items,share\n")
-        for task in TASKS:
-            given = Counter(
-                labels[task][item] for one, item in asked if one == task and item in labels.get(task, {})
-            )
-            if given and task not in ("gsm8k", "svamp"):
-                target.write(f"{task},{given.total()},{max(given.values()) / given.total():.4f}\n")
-    columns = (
-        "count(*) as rows, sum(prompt_tokens)::bigint as prompt_tokens, sum(completion_tokens)::bigint as"
-    )
-    with (folder / "rows.csv").open("w", encoding="utf-8", newline="") as target:
-        target.write("part,rows,prompt_tokens,completion_tokens\n")
-        for part, source, which in (
-            ("study", report, "perturbation_type is null"),
-            ("perturbed", report, "perturbation_type is not null"),
-            ("replication", again, "true"),
-        ):
-            counts = duckdb.sql(
-                f"select {columns} completion_tokens from '{source / 'runs.parquet'}' where {which}"
-            ).fetchall()[0]
-            target.write(",".join(map(str, (part, *counts))) + "\n")
-    for source, name in ((report, "item_scores.parquet"), (again, "replication_scores.parquet")):
-        duckdb.sql(
-            f"""copy (
-                select task_id as task, model_id as model, decoding_id as decoding, condition_id as condition,
-                    sha256(item_id)[:12] as item, count(*)::integer as replicates, avg(metric_task_score) as score,
-                    avg(coalesce(json_valid, answer is not null)::integer) as readable,
-                    avg((finish_reason = 'length')::integer) as truncated,
-                    sum(metric_tp)::integer as tp, sum(metric_fp)::integer as fp, sum(metric_fn)::integer as fn
-                from '{source / "runs.parquet"}' where perturbation_type is null group by all order by all
-            ) to '{folder / name}' (format parquet, compression zstd, compression_level 19)"""
-        )
+    def side(self, corrected: float) -> str:
+        """``up`` or ``down`` where the corrected p-value and the limits say so, ``dead``, or ``not shown``."""
+        if not self.live:
+            return "dead"
+        if corrected >= 0.05 or self.low <= 0 <= self.high:
+            return "not shown"
+        return "up" if self.value > 0 else "down"
 
 
-def copy_rows(source: Path, target: Path, kept: Callable[[dict[str, str]], bool]) -> None:
-    """The rows of a table that are kept, with its header."""
-    with source.open(encoding="utf-8", newline="") as lines:
-        reader = csv.DictReader(lines)
-        rows = [row for row in reader if kept(row)]
-    with target.open("w", encoding="utf-8", newline="") as lines:
-        writer = csv.DictWriter(lines, reader.fieldnames or (), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def tables_hash(folder: Path) -> str:
-    """sha256 over the names and contents of the stored tables."""
-    found = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return found.hexdigest()
-
-
-class Tables:
-    """The stored tables, asked for what the page says."""
+class Study:
+    """The published tables, asked for what the page says."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @cache  # noqa: B019
     def rows(self, name: str) -> list[dict[str, str]]:
-        with (self.folder / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
+        with (self.folder / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
             return list(csv.DictReader(lines))
 
     @cached_property
-    def effects(self) -> dict[tuple[str, ...], dict[str, str]]:
-        """Effects on the score by task, model, regime, condition and baseline."""
-        keys = ("task", "model", "decoding", "condition", "baseline")
-        return {tuple(row[key] for key in keys): row for row in self.rows("effects")}
+    def database(self) -> Any:
+        """Tables ``items`` (item scores), ``again`` (the replication's) and ``second`` (those of the second look)."""
+        import duckdb
+
+        database = duckdb.connect()
+        scores = {"items": "tables/item_scores.csv.gz", "again": "tables/replication_scores.csv.gz"}
+        for name, path in (scores | {"second": "second_look/item_scores.csv"}).items():
+            database.sql(f"create table {name} as from read_csv('{self.folder / path}')")
+        return database
+
+    def sql(self, query: str) -> list[tuple[Any, ...]]:
+        return list(self.database.sql(query).fetchall())
+
+    @cache  # noqa: B019
+    def arms(self, source: str, task: str, model: str, regime: str) -> dict[str, ArmScores]:
+        """The scores of every condition of a task, model and regime, by item."""
+        found: dict[str, list[tuple[Any, ...]]] = {}
+        for condition, item, *values in self.sql(
+            "select condition, item, score::double"
+            + (", tp, fp, fn" if task == POOLED else "")
+            + f" from {source} where task = '{task}' and model = '{model}' and decoding = '{regime}' order by all"
+        ):
+            found.setdefault(condition, []).append((item, *(values[1:] or values)))
+        columns = slice(1, None) if task == POOLED else 1
+        return {
+            condition: ArmScores(
+                np.array([row[columns] for row in rows], dtype=float),
+                items=[row[0] for row in rows],
+                bounds=(0.0, 1.0),
+                replicates=3 if regime == "D1" else 1,
+            )
+            for condition, rows in found.items()
+        }
+
+    @cache  # noqa: B019
+    def change(
+        self,
+        task: str,
+        model: str,
+        condition: str,
+        baseline: str,
+        *,
+        regime: str = "D0",
+        source: str = "items",
+    ) -> Change:
+        arms = self.arms(source, task, model, regime)
+        contrast = Contrast.of(condition, baseline)
+        (found,) = measure(
+            arms, [contrast], rng=named_rng("study", source, task, model, regime, contrast.name)
+        )
+        live = round(max(found.levels.values()), 9) >= DEAD
+        return Change(found.estimate.value, found.estimate.low, found.estimate.high, found.test.p_value, live)
+
+    def tally(
+        self,
+        condition: str,
+        baseline: str,
+        models: Sequence[str],
+        *,
+        regime: str = "D0",
+        source: str = "items",
+    ) -> dict[tuple[str, str], tuple[Change, str]]:
+        """A contrast in every cell that has it, with its side after Holm over these cells."""
+        cells = [
+            (task, model)
+            for model in models
+            for task in TASKS
+            if {condition, baseline} <= self.arms(source, task, model, regime).keys()
+        ]
+        changes = [self.change(*cell, condition, baseline, regime=regime, source=source) for cell in cells]
+        corrected = holm([change.p for change in changes])
+        return {
+            cell: (change, change.side(p)) for cell, change, p in zip(cells, changes, corrected, strict=True)
+        }
+
+    def level(self, task: str, model: str, condition: str, regime: str = "D0") -> float:
+        """The score by the task's own measure."""
+        values = self.arms("items", task, model, regime)[condition].values
+        if task != POOLED:
+            return float(values.mean())
+        tp, fp, fn = values.sum(axis=0)
+        return float(2 * tp / (2 * tp + fp + fn)) if tp + fp + fn else 0.0
 
     @cached_property
     def summary(self) -> dict[tuple[str, ...], dict[str, str]]:
@@ -165,61 +214,42 @@ class Tables:
         rows = self.rows("summary_by_condition")
         return {tuple(row[key] for key in keys): row for row in rows if row["perturbation"] in ("", "none")}
 
-    def sql(self, query: str) -> list[tuple[Any, ...]]:
-        """Rows of a query over ``items``, the item scores, and ``again``, those of the replication."""
-        import duckdb
+    def lenient(self, task: str, model: str, condition: str) -> float:
+        return float(self.summary[task, model, "D0", condition]["lenient_score"])
 
-        items, again = (self.folder / f"{name}_scores.parquet" for name in ("item", "replication"))
-        with duckdb.connect() as database:
-            return database.sql(
-                f"with items as (from '{items}'), again as (from '{again}') {query}"
-            ).fetchall()
+    def abstained(self, task: str, model: str, condition: str) -> float:
+        return float(self.summary[task, model, "D0", condition]["abstained"])
 
-    def sampled(self, task: str, model: str) -> int:
-        """Sampled rows of a task and model."""
-        ((rows,),) = self.sql(
-            f"select sum(replicates) from items where task = '{task}' and model = '{model}' and decoding = 'D1'"
+    @cached_property
+    def majority(self) -> dict[str, float]:
+        return {row["task"]: float(row["share"]) for row in self.rows("majority")}
+
+    @cached_property
+    def constant(self) -> dict[tuple[str, str, str], tuple[str, str]]:
+        """By task, model and condition: the share and the text of nearly constant answers, as the report warned."""
+        page = html.unescape((self.folder / "report.html").read_text(encoding="utf-8"))
+        pattern = re.compile(
+            r"Nearly constant: ([^<]*?) on (\S+) × (\S+): (all|(?:at least )?\d+%) of the answers that could be read"
+            r" are “([^”]*)”"
         )
-        return int(rows)
-
-    def score(self, task: str, model: str, condition: str, regime: str = "D0") -> str:
-        return f"{float(self.summary[task, model, regime, condition]['score']):.2f}"
-
-    def effect(self, task: str, model: str, condition: str, baseline: str, regime: str = "D0") -> str:
-        """``−0.42 [−0.50, −0.34]``: the effect on the score with its 95 % interval."""
-        row = self.effects[task, model, regime, condition, baseline]
-        return figure(row["delta"], row["delta_low"], row["delta_high"])
-
-    def reliable(
-        self, condition: str, baseline: str, models: Sequence[str]
-    ) -> tuple[list[str], list[str], int]:
-        """Greedy cells whose effect holds (p after Benjamini–Hochberg, and the interval): up, down, and of how many."""
-        up, down, cells = [], [], 0
-        for (task, model, regime, *pair), row in self.effects.items():
-            if pair != [condition, baseline] or model not in models or regime != "D0":
-                continue
-            cells += 1
-            if holds(row):
-                (up if float(row["delta"]) > 0 else down).append(f"{TASKS[task]} on {short(model)}")
-        return up, down, cells
-
-
-def holds(row: dict[str, str]) -> bool:
-    """Whether an effect holds: its p-value after Benjamini–Hochberg, and its interval on one side of 0."""
-    low, high = float(row["delta_low"]), float(row["delta_high"])
-    return bool(row["p_bh"]) and float(row["p_bh"]) < 0.05 and (low > 0 or high < 0)
-
-
-def figure(value: str, low: str, high: str) -> str:
-    return f"{signed(value)} [{signed(low)}, {signed(high)}]"
+        return {
+            (task, model, condition): (share.replace("all", "100%"), answer)
+            for conditions, task, model, share, answer in pattern.findall(page)
+            for condition in conditions.split(", ")
+        }
 
 
 def signed(value: str | float) -> str:
-    return f"{float(value):+.2f}".replace("-", "−")
+    # No minus before a zero.
+    return f"{round(float(value), 2) + 0.0:+.2f}".replace("-", "−")
+
+
+def percent(value: float) -> str:
+    return f"{value:.0%}".replace("%", " %")
 
 
 def short(model: str) -> str:
-    names = {"smollm2-135m": "SmolLM2-135M", "gemma-3-270m": "Gemma-3-270m"}
+    names = {SMOL: "SmolLM2-135M", GEMMA: "Gemma-3-270m"}
     return names.get(model, model.replace("qwen2.5-coder-", "Qwen-").replace("b", "B"))
 
 
@@ -228,333 +258,437 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def page(folder: Path) -> str:
-    """The page's text, with its numbers from the tables in ``folder``."""
-    found = Tables(folder)
-    ((items,),) = found.sql("select count(distinct (task, item)) from items")
-    counted = {
-        row["part"]: {key: int(row[key]) for key in row if key != "part"} for row in found.rows("rows")
-    }
-    every = {key: sum(part[key] for part in counted.values()) for key in counted["study"]}
-    large, small = MODELS[3], MODELS[2]
-    qwens = (small, large)
-    tiny = MODELS[:2]
-    effect, score = found.effect, found.score
-    checks_up, checks_down, checks_of = found.reliable("C5", "C5-CHECKS", qwens)
-    rules_up, rules_down, rules_of = found.reliable("C2", "S2", qwens)
-    hard_up, _, hard_of = found.reliable("C6", "C4", tiny)
-    planned = found.rows("registration")
-    held = [row for row in planned if row["outcome"] == "holds"]
-    ladder = table(
-        ["greedy, 200 items", *LADDER, "C5 without checklist", "majority class"],
-        (
-            [
-                f"{name}, {short(model)}",
-                *(score(task, model, condition) for condition in LADDER),
-                score(task, model, "C5-CHECKS"),
-                majority(found, task),
-            ]
-            for model in reversed(qwens)
-            for task, name in TASKS.items()
-        ),
-    )
-    trouble = table(
-        ["", *LADDER],
-        (
-            [
-                f"{what}, {short(model)}",
-                *(
-                    f"{value:.0%}".replace("%", " %")
-                    for (value,) in found.sql(
-                        f"select {column} from items where model = '{model}' and decoding = 'D0'"
-                        f" and condition in {LADDER} group by condition order by condition"
-                    )
-                ),
-            ]
-            for model in reversed(MODELS)
-            for what, column in (
-                ("unreadable", "1 - avg(readable)"),
-                ("cut at the token limit", "avg(truncated)"),
-            )
-        ),
-    )
-    verdicts = table(
-        ["", "verdict", "effect", "what was said beforehand"],
-        (
-            [
-                row["id"],
-                "withdrawn" if row["id"] in WITHDRAWN else row["verdict"],
-                figure(row["effect"], row["effect_low"], row["effect_high"])
-                if row["effect_low"] and row["id"] not in WITHDRAWN
-                else "–",
-                row["statement"].partition(": ")[2],
-            ]
-            for row in found.rows("hypotheses")
-        ),
-    )
-    outcomes = table(
-        ["planned contrast", "holds: up", "holds: down", "not shown", "cells"],
-        (
-            [
-                f"{condition} − {baseline}",
-                *(
-                    str(
-                        sum(
-                            kind(row) == wanted
-                            for row in planned
-                            if (row["condition"], row["baseline"]) == pair
-                        )
-                    )
-                    for wanted in ("up", "down", "open")
-                ),
-                str(sum((row["condition"], row["baseline"]) == pair for row in planned)),
-            ]
-            for pair in dict.fromkeys((row["condition"], row["baseline"]) for row in planned)
-            for condition, baseline in [pair]
-        ),
-    )
-    best = {
-        (row["task"], row["model"]): row["condition"]
-        for row in found.rows("best_condition")
-        if row["decoding"] == "D0"
-    }
-    pooled = next(
-        row
-        for row in found.rows("pooled")
-        if (row["decoding"], row["condition"], row["baseline"], row["metric"], row["over"])
-        == ("D0", "C3", "C2", "score", "tasks")
-    )
-    text = (FOLDER / "page.in").read_text(encoding="utf-8")
-    return text.format(
-        hash=tables_hash(folder),
-        n_checks_down=len(checks_down), n_checks_up=len(checks_up), checks_of=checks_of,
-        trec_with=score("trec", large, "C5"), trec_without=score("trec", large, "C5-CHECKS"),
-        trec_checks=effect("trec", large, "C5", "C5-CHECKS"), boolq_checks=effect("boolq", large, "C5", "C5-CHECKS"),
-        conll_checks=effect("conll03_ner_json", large, "C5", "C5-CHECKS"),
-        csqa_schema=effect("csqa_json", large, "C3", "C2"), boolq_schema=effect("boolq", large, "C3", "C2"),
-        svamp_schema=effect("svamp", large, "C3", "C2"), gsm_schema=effect("gsm8k", large, "C3", "C2"),
-        schema_pooled=figure(pooled["effect"], pooled["effect_low"], pooled["effect_high"]),
-        n_hard_up=len(hard_up), hard_of=hard_of,
-        tiny_levels=", ".join(
-            f"{TASKS[task]} {score(task, MODELS[0], 'C6')} (most frequent class {majority(found, task)})"
-            for task in ("agnews_json", "boolq", "strategyqa")
-        ),
-        n_rules=len(rules_up) + len(rules_down), rules_of=rules_of, n_rules_down=len(rules_down),
-        svamp_rules=effect("svamp", large, "C2", "S2"),
-        same_best=sum(best.get((task, small)) == best.get((task, large)) for task in TASKS),
-        h4c=next(row["verdict"] for row in found.rows("hypotheses") if row["id"] == "H4C"),
-        ladder=ladder, outcomes=outcomes, verdicts=verdicts, trouble=trouble,
-        n_planned=len(planned), n_held=len(held),
-        total=every["rows"], main_rows=counted["study"]["rows"], perturbed_rows=counted["perturbed"]["rows"],
-        again_rows=counted["replication"]["rows"], items=items,
-        prompts=every["prompt_tokens"] / 1e6, completions=every["completion_tokens"] / 1e6,
-        gemma_gsm=f"{found.sampled('gsm8k', MODELS[1]):,}",
-        **asked_again(found), **attacked(found), **compiled(found), **retried(found),
-    )  # fmt: skip
+def files_hash(folder: Path) -> str:
+    """sha256 over the names and contents of what the page is computed from."""
+    found = hashlib.sha256()
+    paths = [*(folder / "tables").iterdir(), *(folder / "second_look").glob("*.csv"), folder / "report.html"]
+    for path in sorted(paths):
+        found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
 
 
-def asked_again(found: Tables) -> dict[str, Any]:
-    """What became of the registered greedy contrasts, and of the checklist's, on other items."""
+def values(folder: Path) -> dict[str, str]:
+    """Every number and table of the page and of the findings, by its name in the templates."""
+    study = Study(folder)
+    return {
+        "hash": files_hash(folder)[:16],
+        **forms(study),
+        **checklist(study),
+        **registered(study),
+        **abstentions(study),
+        **counts(study),
+        **second_look(study),
+        **levels(study),
+        **compiled(study),
+        **sizes(study),
+    }
+
+
+def forms(study: Study) -> dict[str, str]:
+    """Showing and forcing the form of the answer, under both readings."""
+    found: dict[str, str] = {}
+    for name, task in (("csqa", "csqa_json"), ("boolq", "boolq")):
+        found[f"{name}_strict"] = study.change(task, LARGE, "C3", "C2").text
+        for when, condition in (("before", "C2"), ("after", "C3")):
+            found[f"{name}_strict_{when}"] = f"{study.level(task, LARGE, condition):.2f}"
+            found[f"{name}_lenient_{when}"] = f"{study.lenient(task, LARGE, condition):.2f}"
+    hard = study.tally("C6", "C4", TINY)
+    up = [cell for cell, (_, side) in hard.items() if side == "up"]
+    for name, task in (("agnews", "agnews_json"), ("boolq", "boolq"), ("strategyqa", "strategyqa")):
+        found[f"hard_{name}"] = f"{study.level(task, SMOL, 'C6'):.2f}"
+        found[f"majority_{name}"] = f"{study.majority[task]:.2f}"
+    rows = []
+    for (task, model), (change, side) in study.tally("C3", "C2", QWENS).items():
+        readings = [study.lenient(task, model, name) for name in ("C2", "C3")]
+        dead = r"\*" if side == "dead" else ""
+        rows.append(
+            [
+                f"{TASKS[task]}, {short(model)}{dead}",
+                *(f"{study.level(task, model, name):.2f}" for name in ("C2", "C3")),
+                "dead" if dead else f"**{change.text}**" if side in ("up", "down") else change.text,
+                *(f"{reading:.2f}" for reading in readings),
+                signed(readings[1] - readings[0]),
+            ]
+        )
+    header = ["", "C2", "C3", "C3 − C2, strict", "C2, lenient", "C3, lenient", "C3 − C2, lenient"]
+    return found | {
+        "hard_up": str(len(up)),
+        "hard_live": str(sum(side != "dead" for _, side in hard.values())),
+        "hard_constant": str(sum((*cell, "C6") in study.constant for cell in up)),
+        "form": table(header, rows),
+    }
+
+
+def checklist(study: Study) -> dict[str, str]:
+    """C5 with and without its checklist."""
+    found: dict[str, str] = {}
+    for name, source in (("checks", "items"), ("again", "again")):
+        cells = study.tally("C5", "C5-CHECKS", QWENS, source=source)
+        sides = Counter(side for _, side in cells.values())
+        worse = [
+            f"{TASKS[task]} on {short(model)}" for (task, model), (_, side) in cells.items() if side == "up"
+        ]
+        found[f"{name}_up_names"] = ", ".join(worse) or "none"
+        found |= {f"{name}_down": str(sides["down"]), f"{name}_up": str(sides["up"])}
+        found[f"{name}_of"] = str(sides.total())
+    for name, condition in (("with", "C5"), ("without", "C5-CHECKS"), ("zero", "C3")):
+        found[f"trec_{name}"] = f"{study.level('trec', LARGE, condition):.2f}"
+    for task in ("trec", "boolq"):
+        share, answer = study.constant[task, LARGE, "C5"]
+        found |= {f"{task}_share": share.replace("%", " %"), f"{task}_answer": answer}
+    counted = study.arms("items", POOLED, LARGE, "D0")["C5"].values
+    interaction = statistics.fmean(
+        a + d - b - c
+        for a, b, c, d in zip(
+            *(
+                study.arms("items", "trec", LARGE, "D0")[name].values
+                for name in ("C5", "C5-CHECKS", "C4", "C3")
+            ),
+            strict=True,
+        )
+    )
+    shares = {
+        row["operator"]: row
+        for row in study.rows("attribution")
+        if (row["task"], row["model"], row["decoding"], row["method"])
+        == ("trec", LARGE, "D0", "least squares")
+    }
+    return found | {
+        "trec_checks": study.change("trec", LARGE, "C5", "C5-CHECKS").text,
+        "trec_checks_value": signed(study.change("trec", LARGE, "C5", "C5-CHECKS").value),
+        "checks_zero": signed(study.change("trec", LARGE, "C4", "C3").value),
+        "checks_interaction": signed(interaction),
+        "conll_empty": str(int((counted[:, 0] + counted[:, 1] == 0).sum())),
+        "conll_items": str(len(counted)),
+        "share_examples": signed(shares["EXEMPLARS"]["effect"]),
+        "share_checks": signed(shares["VERIFIER"]["effect"]),
+    }
+
+
+def registered(study: Study) -> dict[str, str]:
+    """What came of the registered contrasts, at first and on other items."""
     keys = ("task", "model", "decoding", "condition", "baseline")
     first, second = (
-        {
-            tuple(row[key] for key in keys): row
-            for row in found.rows(name)
-            if row["decoding"] == "D0" and row["delta"]
-        }
+        {tuple(row[key] for key in keys): row for row in study.rows(name)}
         for name in ("registration", "replication_registration")
     )
-    both = [key for key in first if key in second]
-    pairs = {key: (float(first[key]["delta"]), float(second[key]["delta"])) for key in both}
+
+    def live(key: Sequence[str], source: str = "items") -> bool:
+        task, model, regime, condition, baseline = key
+        return study.change(task, model, condition, baseline, regime=regime, source=source).live
+
+    def side(key: tuple[str, ...]) -> str:
+        row = first[key]
+        if not live(key):
+            return "dead"
+        return "not shown" if row["outcome"] != "holds" else "up" if float(row["delta"]) > 0 else "down"
+
+    sides = {key: side(key) for key in first}
+    pairs = dict.fromkeys(key[3:] for key in first)
+    rows = []
+    for pair in pairs:
+        of_pair = Counter(side for key, side in sides.items() if key[3:] == pair)
+        row = [str(of_pair[wanted]) for wanted in ("up", "down", "not shown", "dead")]
+        rows.append([f"{pair[0]} − {pair[1]}", *row, str(of_pair.total())])
+    both = [key for key in first if second.get(key, {}).get("delta") and first[key]["delta"]]
+    deltas = {key: (float(first[key]["delta"]), float(second[key]["delta"])) for key in both}
     held = [key for key in both if first[key]["outcome"] == "holds"]
-    agree = [key for key in held if pairs[key][0] * pairs[key][1] > 0]
-    qwens = [
-        row
-        for row in found.rows("replication_effects")
-        if "qwen" in row["model"] and row["condition"] == "C5"
-    ]
-    sure = [row for row in qwens if holds(row)]
-    up = [row for row in sure if float(row["delta"]) > 0]
-    trec = next(row for row in qwens if (row["task"], row["model"]) == ("trec", MODELS[3]))
-    ((items,),) = found.sql("select count(distinct (task, item)) from again")
+    alive = [key for key in both if live(key) or live(key, "again")]
+    ((items,),) = study.sql("select count(distinct (task, item)) from again")
     return {
-        "again_items": items,
-        "held_again_of": len(held),
-        "held_again": sum(second[key]["outcome"] == "holds" for key in agree),
-        "same_sign": len(agree),
-        "inside": sum(
-            float(second[key]["delta_low"]) <= pairs[key][0] <= float(second[key]["delta_high"]) for key in held
+        "planned": str(len(first)),
+        "dead": str(sum(side == "dead" for side in sides.values())),
+        "live": str(sum(side != "dead" for side in sides.values())),
+        "held": str(sum(side in ("up", "down") for side in sides.values())),
+        "outcomes": table(
+            ["planned contrast", "holds: up", "holds: down", "not shown", "dead", "cells"], rows
         ),
-        "compared": len(both),
-        "correlation": f"{statistics.correlation(*zip(*pairs.values(), strict=True)):.2f}",
-        "fresh": sum(second[key]["outcome"] == "holds" != first[key]["outcome"] for key in both),
-        "again_of": len(qwens),
-        "again_down": len(sure) - len(up),
-        "again_up": len(up),
-        "again_up_names": ", ".join(
-            f"{TASKS[row['task']]} at {short(row['model']).removeprefix('Qwen-')}"
-            f" {figure(row['delta'], row['delta_low'], row['delta_high'])}"
-            for row in up
+        "again_items": f"{items:,}",
+        "again_held_of": str(len(held)),
+        "again_held": str(
+            sum(second[key]["outcome"] == "holds" and deltas[key][0] * deltas[key][1] > 0 for key in held)
         ),
-        "trec_checks_again": figure(trec["delta"], trec["delta_low"], trec["delta_high"]),
-    }  # fmt: skip
-
-
-def attacked(found: Tables) -> dict[str, Any]:
-    """What perturbed prompts lose, by condition and kind, for the Qwen models."""
-    rows = {
-        (row["task"], row["model"], row["condition"], row["attack"]): row
-        for row in found.rows("robustness_by_attack")
-        if row["decoding"] == "D0"
+        "again_sign": str(sum(deltas[key][0] * deltas[key][1] > 0 for key in held)),
+        "again_fresh": str(sum(second[key]["outcome"] == "holds" != first[key]["outcome"] for key in both)),
+        "again_both": str(len(both)),
+        "again_live": str(len(alive)),
+        "again_r": f"{statistics.correlation(*zip(*(deltas[key] for key in alive), strict=True)):.2f}",
     }
-    kinds = list(dict.fromkeys(attack for *_, attack in rows))
-    conditions = ("C0", "C2", "C4", "C6")
 
-    def drop(*key: str) -> str:
-        row = rows[key]
-        sure = float(row["drop_low"]) > 0 or float(row["drop_high"]) < 0
-        text = signed(float(row["drop"]) + 0.0)
-        return f"**{text}**" if sure else text
 
-    def reach(column: str) -> str:
-        values = [float(rows["agnews_json", MODELS[3], name, "injection"][column]) for name in conditions]
-        return f"{min(values):.2f}–{max(values):.2f}"
+def abstentions(study: Study) -> dict[str, str]:
+    """Where answers decline though there is an answer, and what TruthfulQA makes of declining."""
+    conditions = [
+        key[3]
+        for key, row in study.summary.items()
+        if key[:3] == ("truthfulqa_gen", LARGE, "D0") and row["abstained"]
+    ]
 
-    paraphrased = rows["csqa_json", MODELS[3], "C0", "paraphrase"]
+    def pair(model: str, condition: str) -> list[str]:
+        score = study.level("truthfulqa_gen", model, condition)
+        return [f"{score:.2f}", percent(study.abstained("truthfulqa_gen", model, condition))]
+
+    found = {
+        f"abstain_{name}_{size}": percent(study.abstained(task, model, "C2"))
+        for name, task in (("gsm", "gsm8k"), ("svamp", "svamp"))
+        for size, model in (("large", LARGE), ("small", SMALL))
+    }
+    for size, model in (("large", LARGE), ("small", SMALL)):
+        levels = [study.level("truthfulqa_gen", model, name) for name in conditions]
+        shares = [study.abstained("truthfulqa_gen", model, name) for name in conditions]
+        found[f"truthful_r_{size}"] = f"{statistics.correlation(levels, shares):.2f}"
+    return found | {
+        "svamp_rules_large": study.change("svamp", LARGE, "C2", "S2").text,
+        "svamp_rules_small": study.change("svamp", SMALL, "C2", "S2").text,
+        "truthful_conditions": str(len(conditions)),
+        "truthful": table(
+            [
+                "TruthfulQA, greedy",
+                *(f"{short(model)}: {what}" for model in QWENS for what in ("score", "abstains")),
+            ],
+            ([name, *pair(LARGE, name), *pair(SMALL, name)] for name in conditions),
+        ),
+    }
+
+
+def counts(study: Study) -> dict[str, str]:
+    """Counts of the old page that did not stand, as they are."""
+    retries = study.tally("C6", "C4R", QWENS, regime="D1")
+    sides = Counter(side for _, side in retries.values())
+    afforded = [row for row in study.rows("constraint_vs_retry") if row["model"] in QWENS]
+    then = [row for row in study.rows("best_condition") if row["decoding"] == "D0" and row["model"] in QWENS]
+    best: dict[tuple[str, str], set[str]] = {}
+    for model in QWENS:
+        for task in TASKS:
+            scores = {
+                name: round(study.level(task, model, name), 9)
+                for name in study.arms("items", task, model, "D0")
+                if name not in SHAMS
+            }
+            best[task, model] = {name for name in scores if scores[name] == max(scores.values())}
+    same = [task for task in TASKS if best[task, SMALL] & best[task, LARGE]]
+    (truthful,) = best["truthfulqa_gen", SMALL] & best["truthfulqa_gen", LARGE]
+    withdrawn = [[row["id"], row["verdict"], NOT_HERE[row["id"]]] for row in study.rows("hypotheses")]
+    lines = table(["", "said then", "not on this page, since it"], withdrawn).splitlines()
     return {
-        "robustness": table(
-            ["", "unperturbed", *(kind.replace("_", " ") for kind in kinds)],
+        "retry_up": str(sides["up"]),
+        "retry_down": str(sides["down"]),
+        "retry_of": str(sides.total()),
+        "retry_conll": retries[POOLED, LARGE][0].text,
+        "retry_none": str(sum(float(row["retries_afforded"]) == 0 for row in afforded)),
+        "retry_cells": str(len(afforded)),
+        "best_shams": str(sum(row["condition"] in SHAMS for row in then)),
+        "best_of": str(len(then)),
+        "best_same": str(len(same)),
+        "best_same_names": ", ".join(TASKS[task] for task in same),
+        "best_truthful_large": percent(study.abstained("truthfulqa_gen", LARGE, truthful)),
+        "best_truthful_small": percent(study.abstained("truthfulqa_gen", SMALL, truthful)),
+        "verdicts": "\n".join(f"  {line}" for line in lines),
+    }
+
+
+def second_look(study: Study) -> dict[str, str]:
+    """The cells that were asked again, with other text behind the question."""
+    found = study.sql(
+        "select task, condition, count(*), avg(score), avg(lenient), mode(answer), count(answer)"
+        " from second group by all"
+    )
+    cells = {(task, condition): rest for task, condition, *rest in found}
+    tasks = [task for task in TASKS if (task, "C5") in cells]
+    compared = [
+        cell for cell in cells if cell[1] in ASKED_AGAIN and cell[1] != "C5-CHECKS" and cell[0] in tasks
+    ]
+
+    def changed(column: str) -> tuple[dict[tuple[str, str], tuple[int, int, int]], set[tuple[str, str]]]:
+        """Items that rose and fell against C5 without checklist, of how many; and where that holds, by Holm."""
+        moved = {
+            (task, condition): study.sql(
+                f"select count(*) filter (a.{column} > b.{column}), count(*) filter (a.{column} < b.{column}), count(*)"
+                f" from second a join second b using (task, item) where task = '{task}'"
+                f" and a.condition = '{condition}' and b.condition = 'C5-CHECKS'"
+            )[0]
+            for task, condition in compared
+        }
+        flips = [[1.0] * up + [-1.0] * down or [0.0] for up, down, _ in moved.values()]
+        corrected = holm([sign_flip_test(flip, rng=named_rng("second")).p_value for flip in flips])
+        return moved, {cell for cell, p in zip(moved, corrected, strict=True) if p < 0.05}
+
+    (moved, sure), (_, read) = changed("score"), changed("readable")
+    rows = []
+    for task in tasks:
+        for condition, words in ASKED_AGAIN.items():
+            cell = (task, condition)
+            if cell not in cells:
+                continue
+            items, strict, lenient, answer, readable = cells[cell]
+            ((most,),) = study.sql(
+                f"select count(*) from second where task = '{task}' and condition = '{condition}'"
+                f" and answer = '{answer}'"
+            )
+            text = "–" if cell not in moved else "{} and {} of {}".format(*moved[cell])
+            readable_words = f"{readable} of {items}"
+            rows.append(
+                [
+                    f"{TASKS[task]}, {words} ({condition})",
+                    f"**{readable_words}**" if cell in read else readable_words,
+                    f"{strict:.2f}",
+                    f"{lenient:.2f}",
+                    f"{most} “{answer}”" if readable else "–",
+                    f"**{text}**" if cell in sure else text,
+                ]
+            )
+    header = [
+        "Qwen-0.5B, greedy",
+        "readable",
+        "strict",
+        "lenient",
+        "most frequent",
+        "right instead, wrong instead",
+    ]
+    ((total,),) = study.sql("select count(*) from second")
+    return {"second_look": table(header, rows), "second_rows": str(total)}
+
+
+def levels(study: Study) -> dict[str, str]:
+    """The scores along the ladder, strict beside lenient, and what could not be read."""
+    shown = [*LADDER, "C5-CHECKS"]
+
+    def cell(task: str, model: str, condition: str) -> str:
+        strict, lenient = study.level(task, model, condition), study.lenient(task, model, condition)
+        both = f"{strict:.2f}" if f"{strict:.2f}" == f"{lenient:.2f}" else f"{strict:.2f} / {lenient:.2f}"
+        return both + "!" * ((task, model, condition) in study.constant) + r"\*" * (round(strict, 9) < DEAD)
+
+    found = {
+        f"ladder_{name}": table(
+            [short(model), *LADDER, "C5 without checklist", "majority"],
             (
                 [
-                    f"{TASKS[task]}, {short(model)}, {condition}",
-                    f"{float(rows[task, model, condition, kinds[0]]['clean']):.2f}",
-                    *(drop(task, model, condition, kind) for kind in kinds),
+                    words,
+                    *(cell(task, model, condition) for condition in shown),
+                    f"{study.majority[task]:.2f}" if task in study.majority else "–",
                 ]
-                for model in (MODELS[3], MODELS[2])
-                for task in ("agnews_json", "csqa_json")
-                for condition in conditions
+                for task, words in TASKS.items()
             ),
         )
-        + "\n\nBold where the interval leaves out 0; `robustness_by_attack.csv` has intervals and other models.",
-        "injection_clean": reach("clean"),
-        "injection_attacked": reach("attacked"),
-        "csqa_clean": f"{float(paraphrased['clean']):.2f}",
-        "csqa_paraphrased": f"{float(paraphrased['attacked']):.2f}",
+        for name, model in (("large", LARGE), ("small", SMALL), ("gemma", GEMMA), ("smol", SMOL))
     }
+    rows = []
+    for model in reversed(MODELS):
+        for what, column in (("unreadable", "1 - avg(readable)"), ("cut", "avg(truncated)")):
+            shares = study.sql(
+                f"select {column} from items where model = '{model}' and decoding = 'D0' and condition in {LADDER}"
+                " group by condition order by condition"
+            )
+            rows.append([f"{what}, {short(model)}", *(percent(share) for (share,) in shares)])
+    ((items,),) = study.sql("select count(distinct item) from items where task = 'trec'")
+    return found | {"trouble": table(["", *LADDER], rows), "study_items": str(items)}
 
 
-def compiled(found: Tables) -> dict[str, Any]:
-    """What the search over blocks came to."""
-    rows = found.rows("compiled")
-    qwens = [row for row in rows if "qwen" in row["model"]]
-    kept = dict.fromkeys(name for row in qwens for name in row["makeup"].split(" + "))
-    return {
-        "compiled": table(
-            ["compiled prompt (C8)", "blocks", "J against C0", "best of the others", "J against it"],
-            (
-                [
-                    f"{TASKS[row['task']]}, {short(row['model'])}",
-                    row["makeup"] or "none",
-                    figure(row["test_gain"], row["test_gain_low"], row["test_gain_high"]),
-                    row["best_other"],
-                    figure(row["against_best"], row["against_best_low"], row["against_best_high"]),
-                ]
-                for row in sorted(rows, key=lambda row: (-MODELS.index(row["model"]), row["task"]))
-            ),
-        ),
-        "kept_words": ", ".join(kept),
-        "c8_not_better": sum(float(row["against_best_low"]) <= 0 for row in rows),
-        "c8_of": len(rows),
-    }
+def compiled(study: Study) -> dict[str, str]:
+    """What the search over blocks came to, by the score."""
+    rows = []
+    for row in sorted(study.rows("compiled"), key=lambda row: (-MODELS.index(row["model"]), row["task"])):
+        task, model = row["task"], row["model"]
+        scores = {name: round(study.level(task, model, name, "D1"), 9) for name in LADDER}
+        best = max(scores, key=lambda name: scores[name])
+        changes = {name: study.change(task, model, "C8", name, regime="D1") for name in ("C0", best)}
+        rows.append(
+            [
+                f"{TASKS[task]}, {short(model)}",
+                row["makeup"] or "none",
+                f"{study.level(task, model, 'C8', 'D1'):.2f}",
+                changes["C0"].text if changes["C0"].live else "dead",
+                f"{best} {scores[best]:.2f}",
+                changes[best].text if changes[best].live else "dead",
+            ]
+        )
+    header = ["compiled prompt (C8)", "blocks", "score", "C8 − C0", "best of C0–C6", "C8 less it"]
+    return {"compiled": table(header, rows)}
 
 
-def retried(found: Tables) -> dict[str, Any]:
-    """The hard constraint beside validation and retries, on the Qwen models."""
-    rows = [row for row in found.rows("constraint_vs_retry") if "qwen" in row["model"] and row["score_delta"]]
-    gain = statistics.median(float(row["validity_delta"]) for row in rows)
-    return {
-        "validity_gain": f"{gain:.2f}",
-        "retry_cells": len(rows),
-        "retry_up": sum(float(row["score_delta_low"]) > 0 for row in rows),
-        "retry_down": sum(float(row["score_delta_high"]) < 0 for row in rows),
-    }
-
-
-def kind(row: dict[str, str]) -> str:
-    return "open" if row["outcome"] != "holds" else "up" if float(row["delta"]) > 0 else "down"
-
-
-def majority(found: Tables, task: str) -> str:
-    """What always giving the most frequent label would score; a dash where answers are no labels."""
-    share = next((row["share"] for row in found.rows("majority") if row["task"] == task), None)
-    return f"{float(share):.2f}" if share else "–"
-
-
-LEFT_OUT = ("rows", "behind", "tables")
-"""Sections of a report that are not published: rows and answers, which quote the items, and tables that are files."""
-
-
-def publish(source: Path, target: Path) -> None:
-    """A copy of a report's page without some sections, and with effects on the score alone."""
-    text = source.read_text(encoding="utf-8")
-    for name in LEFT_OUT:
-        if (start := text.find(f'<section id="{name}">')) >= 0:
-            end = text.index("</section>", start) + len("</section>")
-            text = text[:start] + text[end:]
-            text = re.sub(rf'<a href="#{name}">[^<]*</a>', "", text)
-    text = re.sub(
-        r'(id="effects-table"[^>]*><script[^>]*>)(.*?)(</script>)',
-        lambda match: match[1] + str(json_data(_on_the_score(json.loads(match[2])))) + match[3],
-        text,
-        flags=re.DOTALL,
+def sizes(study: Study) -> dict[str, str]:
+    """How many answers there were."""
+    ((study_rows,),) = study.sql("select sum(replicates)::bigint from items")
+    ((again,),) = study.sql("select sum(replicates)::bigint from again")
+    perturbed = sum(
+        int(row["n_rows"])
+        for row in study.rows("summary_by_condition")
+        if row["perturbation"] not in ("", "none")
     )
-    target.write_text(text, encoding="utf-8")
-
-
-def _on_the_score(table: dict[str, Any]) -> dict[str, Any]:
-    """The rows of a table of effects whose metric is the score; a run that has no other is left as it is."""
-    metrics = next((entry for entry in table["filters"] if entry[0] == "metric"), None)
-    if metrics is None:
-        return table
-    kept = [index for index, at in enumerate(metrics[3]) if at >= 0 and metrics[2][at] == "score"]
+    ((gemma,),) = study.sql(
+        f"select sum(replicates)::bigint from items where task = 'gsm8k' and model = '{GEMMA}' and decoding = 'D1'"
+    )
+    total = study_rows + again + perturbed
+    shown = study.folder / "second_look" / "rows.jsonl.gz"
     return {
-        **table,
-        "rows": [table["rows"][index] for index in kept],
-        "filters": [[*entry[:3], [entry[3][index] for index in kept]] for entry in table["filters"]],
+        "rows_total": f"{total:,}",
+        "rows_thousand": str(total // 1000),
+        "rows_study": f"{study_rows:,}",
+        "rows_perturbed": f"{perturbed:,}",
+        "rows_again": f"{again:,}",
+        "gemma_gsm": f"{gemma:,}",
+        "shown_rows": str(len(gzip.decompress(shown.read_bytes()).splitlines())),
     }
+
+
+def filled(template: str, found: dict[str, str]) -> str:
+    """A template with its numbers; a name that nothing gives is an error."""
+    return re.sub(r"\{(\w+)\}", lambda match: found[match[1]], template)
+
+
+def pages(folder: Path) -> dict[Path, str]:
+    """The study's page, and README.md with its findings."""
+    found = values(folder)
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text(encoding="utf-8").partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    findings = filled((folder / "findings.in").read_text(encoding="utf-8"), found)
+    return {
+        folder / "README.md": filled((folder / "page.in").read_text(encoding="utf-8"), found),
+        readme: f"{before}{MARKS[0]}\n{findings}{MARKS[1]}{after}",
+    }
+
+
+def draw_shares(folder: Path) -> None:
+    """The additive shares on TREC at 1.5B, with those marked that divide a combination."""
+    from pcsuite.pages.figures.declare import draw_figures
+
+    study = Study(folder)
+    cell = ("trec", LARGE, "D0")
+    interaction = next(
+        row for row in study.rows("effects") if row["kind"] == "interaction" and row["task"] == cell[0]
+        and row["model"] == cell[1] and row["decoding"] == cell[2]
+    )  # fmt: skip
+    combined = interaction["operator"].split(" × ") if float(interaction["p_bh"]) < 0.05 else []
+    rows: list[dict[str, Any]] = [
+        {
+            **row,
+            **{name: float(row[name]) for name in ("effect", "effect_low", "effect_high")},
+            "depends": DIVIDED if row["operator"] in combined else None,
+        }
+        for row in study.rows("attribution")
+        if (row["task"], row["model"], row["decoding"]) == cell and row["effect"]
+    ]
+    with tempfile.TemporaryDirectory() as drawn:
+        draw_figures({"attribution": rows}, folder=Path(drawn))
+        (picture,) = Path(drawn).glob("*.png")
+        shutil.copyfile(picture, folder / "attribution_trec.png")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--collect", type=Path, metavar="TABLES", help="tables folder of a report to take over first"
-    )
-    parser.add_argument(
-        "--replication",
-        type=Path,
-        metavar="TABLES",
-        help="tables folder of the replication's report, with --collect",
-    )
-    parser.add_argument(
-        "--cache", type=Path, default=Path(".cache"), help="where the items are, with --collect"
-    )
-    parser.add_argument(
-        "--report", type=Path, metavar="HTML", help="page of a report to publish without its rows"
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where the page differs")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a page differs")
+    parser.add_argument("--figure", action="store_true", help="draw the figure of additive shares again too")
     args = parser.parse_args()
-    if args.collect:
-        if args.replication is None:
-            parser.error("--collect needs --replication")
-        collect(args.collect, args.replication, args.cache, FOLDER / "tables")
-    if args.report:
-        publish(args.report, FOLDER / "report.html")
-    text, path = page(FOLDER / "tables"), FOLDER / "README.md"
+    written = pages(FOLDER)
     if args.check:
-        return int(path.read_text(encoding="utf-8") != text)
-    path.write_text(text, encoding="utf-8")
+        return int(any(path.read_text(encoding="utf-8") != text for path, text in written.items()))
+    for path, text in written.items():
+        path.write_text(text, encoding="utf-8")
+    if args.figure:
+        draw_shares(FOLDER)
     return 0
 
 

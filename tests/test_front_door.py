@@ -11,7 +11,7 @@ from test_cli import HEAVY
 NAMES = {
     "Ablation", "PcsuiteError", "Planned", "Run", "__version__", "ablate", "arun", "check", "compare", "effects", "load",
     "plan",
-    "prompt", "read", "report", "run", "verify",
+    "prompt", "read", "rearrange", "report", "run", "verify",
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from pcsuite.specified import install as _install_specified
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from pcsuite.api.prompts import Ablation, ablate, prompt, verify
+    from pcsuite.api.prompts import Ablation, ablate, prompt, rearrange, verify
     from pcsuite.api.regression import check
     from pcsuite.api.runs import Planned, Run, arun, compare, effects, load, plan, read, report, run
     from pcsuite.errors import PcsuiteError
@@ -37,6 +37,7 @@ _TARGETS = {
     "plan": "pcsuite.api.runs",
     "prompt": "pcsuite.api.prompts",
     "read": "pcsuite.api.runs",
+    "rearrange": "pcsuite.api.prompts",
     "report": "pcsuite.api.runs",
     "run": "pcsuite.api.runs",
     "verify": "pcsuite.api.prompts",
@@ -57,6 +58,7 @@ __all__ = [
     "plan",
     "prompt",
     "read",
+    "rearrange",
     "report",
     "run",
     "verify",

@@ -16,6 +16,7 @@ from pcsuite.ablation.ablate import FINGERPRINT, _alarms
 from pcsuite.config.load import load_suite
 from pcsuite.errors import ConfigError, ErrorRateError
 from pcsuite.logging.log import iter_rows
+from pcsuite.logging.looks import read_looks
 from pcsuite.logging.segments import read_log_lines
 from pcsuite.runners.executors import ExecutorChoice
 from support.ablating import PROMPT, QUEUES, request_in, words_of
@@ -368,3 +369,92 @@ def test_on_a_ray_cluster_it_says_the_same(tmp_path):
     assert [entry.effect.value for entry in there.verdicts] == [entry.effect.value for entry in here.verdicts]
     assert there.trim.dropped == here.trim.dropped
     assert {row.run_id for row in iter_rows(there.log)} == {row.run_id for row in iter_rows(here.log)}
+
+
+def test_planned_looks_decide_what_is_clear_and_give_up_what_is_not(tmp_path):
+    made = ablate(
+        request_in(
+            tmp_path,
+            items=480,
+            effects={"rules": 3.0, "noise": -3.0},
+            until="decided",
+            looks=4,
+            margin=0.25,
+        ),
+        quiet=True,
+    )
+    verdicts = {entry.block: entry for entry in made.verdicts}
+    assert (verdicts["rules"].verdict, verdicts["noise"].verdict) == ("helps", "hurts")
+    assert verdicts["rules"].effect.method == "planned looks"
+    assert verdicts["rules"].effect.low > 0
+    looks = read_looks(made.log)
+    assert {look.visited for look in looks} <= {60, 120, 180, 240}
+    assert {look.planned for look in looks} == {4}
+    assert made.items < 240
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [({"looks": 4}, "--until decided"), ({"looks": 1, "until": "decided"}, "from 2 to")]
+)
+def test_looks_that_cannot_be_planned_are_refused(tmp_path, given, said):
+    with pytest.raises(ConfigError, match="--looks") as error:
+        ablate(request_in(tmp_path, **given), quiet=True)
+    assert said in str(error.value)
+
+
+def test_noise_is_asked_first_and_the_rest_forecast_before_it_is_paid(tmp_path):
+    request = request_in(tmp_path, items=120, design="leave-one-out", noise_first=30, trim=False)
+    told = []
+    made = ablate(request, quiet=True, tell=told.append)
+    (found,) = told
+    assert found.asked == 30
+    assert found.rows_left == 6 * 120 - 2 * 30  # full, four blocks, A/A
+    order = [row.condition.id for row in iter_rows(made.log)]
+    assert set(order[:60]) == {"full", "again"}
+    both = {arm: {} for arm in ("full", "again")}
+    for row in list(iter_rows(made.log))[:60]:
+        both[row.condition.id][row.task.item_id] = row.metrics["task_score"]
+    flips = sum(both["full"][item] != both["again"][item] for item in both["full"])
+    assert found.noise == pytest.approx(flips / 30)
+    assert 0 < found.detectable < 1
+    assert found.another_replicate is None  # greedy answers would be the same again
+    again = []
+    ablate(request, quiet=True, tell=again.append)
+    assert again[0].rows_left == 0
+
+
+def test_nothing_is_asked_first_without_a_budget(tmp_path):
+    told = []
+    ablate(request_in(tmp_path, items=40, trim=False), quiet=True, tell=told.append)
+    assert told == []
+
+
+@pytest.mark.parametrize("more", [{"until": "decided", "looks": 3}, {"design": "leave-one-out"}])
+def test_an_ablation_that_its_budget_ended_goes_on_and_says_what_a_whole_one_says(tmp_path, more):
+    for name in ("whole", "cut"):
+        (tmp_path / name).mkdir()
+    priced = {"model_options": {"price_in": 1000.0, "price_out": 1000.0}}
+    whole = ablate(request_in(tmp_path / "whole", items=120, name="priced", **more, **priced), quiet=True)
+    request = request_in(tmp_path / "cut", items=120, name="priced", budget_usd=9.0, **more, **priced)
+    first = ablate(request, quiet=True)
+    assert "budget" in first.stopped
+    rows = len(list(iter_rows(first.log)))
+    second = ablate(replace(request, budget_usd=15.0), quiet=True)
+    assert second.stopped
+    assert len(list(iter_rows(second.log))) > rows
+    last = ablate(replace(request, budget_usd=500.0), quiet=True)
+    assert not last.stopped
+    assert [(entry.block, entry.verdict, entry.effect) for entry in last.verdicts] == [
+        (entry.block, entry.verdict, entry.effect) for entry in whole.verdicts
+    ]
+
+
+def test_hours_end_an_ablation_and_more_of_them_go_on(tmp_path):
+    slow = {"model_options": {"latency_ms": 30}}
+    request = request_in(tmp_path, items=40, trim=False, budget_hours=0.5 / 3600, noise_first=0, **slow)
+    first = ablate(request, quiet=True)
+    assert "time is used up" in first.stopped
+    last = ablate(replace(request, budget_hours=1.0), quiet=True)
+    assert not last.stopped
+    assert last.asked > 0
+    assert last.items == 40

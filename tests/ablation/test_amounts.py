@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pcsuite.ablation.amounts import judge_amounts, relative_change
+from pcsuite.ablation.amounts import AMOUNTS, OF_MODELS, judge_amounts, relative_change
 from pcsuite.contrasts import CLAUSE, ArmScores
 
 
@@ -34,7 +34,7 @@ def amounts_of(full, without, **more):
 def test_fewer_steps_are_said_with_limits_and_the_clause():
     rng = np.random.default_rng(3)
     full = rng.integers(8, 14, 40).astype(float)
-    (change,) = judge_amounts(amounts_of(full, full - 2), ["noise"], rng=rng)
+    (change,) = judge_amounts(amounts_of(full, full - 2), {"noise": "-noise"}, rng=rng)
     assert change.verdict == "less"
     assert change.words == f"{2 / full.mean():.0%} fewer steps"
     assert change.change.high < 0
@@ -44,7 +44,7 @@ def test_fewer_steps_are_said_with_limits_and_the_clause():
 def test_more_of_it_is_said_too():
     rng = np.random.default_rng(4)
     full = rng.integers(8, 14, 40).astype(float)
-    (change,) = judge_amounts(amounts_of(full, full + 3), ["noise"], rng=rng)
+    (change,) = judge_amounts(amounts_of(full, full + 3), {"noise": "-noise"}, rng=rng)
     assert (change.verdict, change.words.partition(" ")[2]) == ("more", "more steps")
 
 
@@ -55,9 +55,9 @@ def test_nothing_is_claimed_where_calls_do_not_say_what_they_took_unless_missing
     without[3] = np.nan
     failed = np.isnan(without).astype(float)
     amounts = {"steps": {"full": arm(full, failed=np.zeros(40)), "-noise": arm(without, failed=failed)}}
-    (bound,) = judge_amounts(amounts, ["noise"], rng=rng)
+    (bound,) = judge_amounts(amounts, {"noise": "-noise"}, rng=rng)
     assert (bound.verdict, bound.note) == ("undecided", "1 item with calls that do not say what they took")
-    (dropped,) = judge_amounts(amounts, ["noise"], rng=rng, missing="drop")
+    (dropped,) = judge_amounts(amounts, {"noise": "-noise"}, rng=rng, missing="drop")
     assert dropped.verdict == "less"
 
 
@@ -68,7 +68,7 @@ def test_amounts_that_nobody_says_or_that_never_differ_are_left_out():
         "steps": {"full": arm(nothing), "-a": arm(nothing)},
         "tool_calls": {"full": arm(same), "-a": arm(same)},
     }
-    assert judge_amounts(amounts, ["a"], rng=rng) == []
+    assert judge_amounts(amounts, {"a": "-a"}, rng=rng) == []
 
 
 @pytest.mark.slow
@@ -80,6 +80,32 @@ def test_where_blocks_cost_nothing_a_claim_is_made_in_at_most_one_study_of_twent
         arms = {
             name: arm(np.rint(hard * rng.lognormal(0, 0.4, 24)) + 1) for name in ("full", "-a", "-b", "-c")
         }
-        changes = judge_amounts({"steps": arms, "latency_ms": arms}, ["a", "b", "c"], rng=rng)
+        changes = judge_amounts(
+            {"steps": arms, "latency_ms": arms}, {name: f"-{name}" for name in "abc"}, rng=rng
+        )
         false += any(change.verdict in ("less", "more") for change in changes)
     assert false <= 17  # 10 are to be expected at 5 %; 17 is the 99th percentile of as many
+
+
+def test_of_a_model_the_tokens_that_it_is_sent_are_no_finding():
+    rng = np.random.default_rng(2)
+    full = rng.normal(100, 5, 60)
+    arms = {"full": arm(full), "-a": arm(full - rng.normal(10, 1, 60))}
+    changes = judge_amounts(dict.fromkeys(AMOUNTS, arms), {"a": "-a"}, OF_MODELS, rng=rng)
+    assert [change.measure for change in changes] == ["completion_tokens", "cost_usd", "latency_ms"]
+    assert changes[0].words == "10% fewer answer tokens"
+
+
+def test_copies_of_an_item_count_once():
+    """Five copies of twelve texts: taken for 60 items, a shift of half a standard deviation would be shown."""
+    copies = np.repeat(np.array([f"text {number}" for number in range(12)], dtype=object), 5)
+    claims = {"single": 0, "clustered": 0}
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        full = rng.normal(100, 5, 60)
+        without = full + np.repeat(rng.normal(-4, 8, 12), 5)
+        for name, clusters in (("single", None), ("clustered", copies)):
+            arms = {"full": arm(full, clusters=clusters), "-a": arm(without, clusters=clusters)}
+            (change,) = judge_amounts({"steps": arms}, {"a": "-a"}, rng=rng)
+            claims[name] += change.verdict == "less"
+    assert claims["clustered"] < claims["single"]

@@ -1,5 +1,8 @@
 """A folder of one's own: what it concludes about a table, and what it holds."""
 
+import subprocess
+import sys
+
 import pytest
 
 from pcsuite.ablation.scaffold import ScaffoldRequest, scaffold
@@ -124,3 +127,26 @@ def test_a_prompt_inside_a_program_is_copied_with_its_program(tmp_path, capsys):
     assert (tmp_path / "study/app.py").read_bytes() == app.read_bytes()
     readme = (tmp_path / "study/README.md").read_text()
     assert "pcsuite ablate app.py:SYSTEM_PROMPT --data tickets.csv" in readme
+
+
+@pytest.mark.parametrize("step", ["init_task", "_copy", "build_plan", "_readme"])
+def test_after_a_kill_the_same_command_goes_on(table, tmp_path, step):
+    code = (
+        "import os\n"
+        "from pathlib import Path\n"
+        "from pcsuite.ablation import scaffold as s\n"
+        f"s.{step} = lambda *_: os._exit(9)\n"
+        f"s.scaffold(s.ScaffoldRequest(Path({str(tmp_path / 'sums')!r}), Path({str(table)!r}), model='simulated'))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    for name in ("sums", "whole"):
+        scaffold(ScaffoldRequest(tmp_path / name, table, model="simulated"))
+    names = [
+        sorted(
+            str(path.relative_to(tmp_path / name)) for path in (tmp_path / name).rglob("*") if path.is_file()
+        )
+        for name in ("sums", "whole")
+    ]
+    assert [name.replace("whole", "sums") for name in names[1]] == names[0]
+    with pytest.raises(ConfigError, match="is not empty"):
+        scaffold(ScaffoldRequest(tmp_path / "sums", table, model="simulated"))

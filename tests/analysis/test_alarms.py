@@ -218,7 +218,7 @@ def test_comparisons_of_nothing_with_nothing_are_counted_out(alarms):
     dead = cells(lambda name, k: {"model": "m2", "score": 0.0}, conditions=("C0", "C1", "C2"))
     found = alarms([*cells(lambda name, k: {}, conditions=("C0", "C1", "C2")), *dead])
     assert found["both at the floor"] == (
-        "2 of 4 comparisons have both sides at 0.02 or below (agnews_json × m2 2): they can show nothing; count 2 where"
+        "2 of 4 comparisons have both sides below 0.02 (agnews_json × m2 2): they can show nothing; count 2 where"
         " shares of comparisons are told."
     )
 

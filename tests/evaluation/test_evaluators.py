@@ -17,6 +17,7 @@ def test_every_name_builds() -> None:
     names = [
         "assert",
         "buildingspec",
+        "check",
         "choice",
         "classification",
         "extraction",

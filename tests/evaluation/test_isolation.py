@@ -11,7 +11,7 @@ from pcsuite.evaluation.isolation import (
     _returned,
     ask_worker,
     prepared_evaluator,
-    score_answers,
+    scoring_ahead,
     shared_evaluator,
 )
 
@@ -21,9 +21,9 @@ CONTAINS = AssertionEvaluator(AssertionOptions(**{"assert": [{"contains": "yes"}
 
 def test_a_built_in_scorer_stays_here_and_gives_the_same_either_way():
     expected = score_answer(CONTAINS, ITEM, Answer("yes, it is"))
-    (here,) = score_answers(CONTAINS, [(ITEM, Answer("yes, it is"))])
+    with scoring_ahead() as scoring:
+        assert scoring.begin(CONTAINS, ITEM, Answer("yes, it is"))() == expected
     assert CONTAINS.limits is None
-    assert here() == expected
     job = prepared_evaluator(shared_evaluator(CONTAINS).data)
     assert job(("evaluate", (ITEM, Answer("yes, it is")))).metrics["task_score"] == 1.0
     assert shared_evaluator(CONTAINS) is shared_evaluator(CONTAINS)

@@ -120,6 +120,22 @@ def test_an_answer_in_sql_keeps_its_time(tmp_path, query):
     assert evaluator.evaluate(item, Answer("SELECT count(*) FROM pet")).metrics["task_score"] == 1.0
 
 
+@pytest.mark.slow
+def test_each_further_query_without_end_keeps_its_time_in_a_process_of_its_own(tmp_path):
+    """What a new process may take to start must not be given to the query that it starts with."""
+    with sqlite3.connect(tmp_path / "d.sqlite") as connection:
+        connection.execute("CREATE TABLE pet (id INTEGER)")
+    connection.close()
+    item = Item("q", "?", {"query": "SELECT count(*) FROM pet", "database": str(tmp_path / "d.sqlite")})
+    evaluator = SqlEvaluator(SqlOptions(time_limit_s=0.3))
+    taken = []
+    for _ in range(2):
+        started = time.monotonic()
+        assert evaluator.evaluate(item, Answer(QUERIES[0])).metrics["task_score"] == 0.0
+        taken.append(time.monotonic() - started)
+    assert max(taken) < 15
+
+
 def test_the_query_process_ends_with_us(tmp_path):
     sqlite3.connect(tmp_path / "d.sqlite").close()
     code = (

@@ -16,7 +16,7 @@ from pcsuite.errors import ConfigError, Exit
 from pcsuite.evaluation import isolation
 from pcsuite.evaluation.assertions import AssertionEvaluator, AssertionOptions
 from pcsuite.evaluation.base import Answer, score_answer
-from pcsuite.evaluation.isolation import Scoring, score_answers
+from pcsuite.evaluation.isolation import Scoring, scoring_ahead
 from pcsuite.evaluation.number import NumberEvaluator, NumberOptions
 from pcsuite.evaluation.own_scorer import OwnScorer, OwnScorerOptions
 from pcsuite.evaluation.schema_check import schema_error
@@ -103,14 +103,14 @@ def test_a_function_that_hangs_or_takes_everything_is_an_outcome(tmp_path, capfd
     evaluator = OwnScorer(read, OwnScorerOptions(time_limit_s=0.5, memory_limit_mb=1024))
     names = ["a", "h", "b", "g", "c", "d", "e", "f"]
     outcomes = {}
-    for name, evaluate in zip(
-        names, score_answers(evaluator, [(item(n), Answer("billing")) for n in names]), strict=True
-    ):
-        try:
-            evaluation = evaluate()
-            outcomes[name] = (evaluation.metrics["task_score"], *evaluation.parsed.parse_errors)
-        except ConfigError as error:
-            outcomes[name] = error.message
+    with scoring_ahead() as scoring:
+        ahead = {name: scoring.begin(evaluator, item(name), Answer("billing")) for name in names}
+        for name, evaluate in ahead.items():
+            try:
+                evaluation = evaluate()
+                outcomes[name] = (evaluation.metrics["task_score"], *evaluation.parsed.parse_errors)
+            except ConfigError as error:
+                outcomes[name] = error.message
     assert outcomes == {
         **dict.fromkeys("abce", (1.0,)),
         "h": (0.0, "scorer ran out of time: more than 0.5 s"),

@@ -179,8 +179,9 @@ def test_an_interrupt_while_a_worker_is_being_started(tmp_path):
     tasks = (tmp_path / "tasks.yaml").read_text()
     (tmp_path / "tasks.yaml").write_text(tasks + "    evaluator_options: {time_limit_s: 120}\n")
     for pause in (0.0, 0.3, 0.7):
-        process = started("run", "--quiet", "--overwrite", "--config", str(profile))
         log = tmp_path / "outputs" / "runs" / "own.jsonl"
+        log.unlink(missing_ok=True)  # it says when the run has begun
+        process = started("run", "--quiet", "--overwrite", "--config", str(profile))
         try:
             for _ in range(600):
                 if log.exists():

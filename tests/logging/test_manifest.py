@@ -48,7 +48,7 @@ def test_the_keys_of_the_file(tmp_path):
     write_manifest(tmp_path / "r.jsonl", RunManifest())
     text = (tmp_path / "r.manifest.json").read_text()
     assert list(json.loads(text)) == [
-        "run", "profile", "config_hash", "pcsuite_version", "length_control", "tasks", "models", "conditions",
+        "run", "profile", "config_hash", "pcsuite_version", "length_control", "wordings", "tasks", "models", "conditions",
         "operator_types", "operator_work", "operator_titles", "regimes", "objective", "missing", "analysis", "metrics", "compiled", "preregistration", "planned_rows",
         "not_applicable", "enforced_in_part", "configurations",
     ]  # fmt: skip

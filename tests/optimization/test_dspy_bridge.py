@@ -70,7 +70,9 @@ def test_a_program_sends_the_text_that_its_template_says():
         predicted = predictor(input_text="a sky\nat noon")
 
     template, demos = signature_template(predictor.signature, predictor.demos, CTX)
-    assert template == ("Name the colour.\n\nExamples:\n\nThing:\ngrass\nAnswer:\ngreen\n\nThing:\n{{input}}")
+    assert template == (
+        "Name the colour.\n\nExamples:\n\nThing:\ngrass\nAnswer:\ngreen\n\nThing:\n{{input}}\nAnswer:"
+    )
     assert [(demo.input_text, demo.output_text) for demo in demos] == [("grass", "green")]
     assert prompts == [template.replace("{{input}}", "a sky\nat noon")]
     assert predicted.answer == "", "an empty answer is an answer"

@@ -1,5 +1,7 @@
 """Candidates and their layout."""
 
+from dataclasses import replace
+
 from pcsuite.optimization.problem import Candidate, instruction_template, named_random
 from pcsuite.prompts.context import Exemplar, PromptContext
 
@@ -13,14 +15,16 @@ def context(kind):
 def test_an_instruction_is_laid_out_with_examples_and_one_slot():
     text = instruction_template(" Name the colour of {{input}}. ", context("structured"), DEMOS)
     shown = "Examples:\n\nThing:\ngrass\nAnswer:\ngreen"
-    assert text == f"Name the colour of the input.\n\n{shown}\n\nThing:\n{{{{input}}}}"
-    assert instruction_template("Name it.", context("text")) == "Name it.\n\nThing: {{input}}"
-    assert instruction_template("", context("text")) == "Thing: {{input}}"
+    assert text == f"Name the colour of the input.\n\n{shown}\n\nThing:\n{{{{input}}}}\nAnswer:"
+    assert instruction_template("Name it.", context("reasoning")) == "Name it.\n\nThing:\n{{input}}"
+    assert instruction_template("", context("reasoning")) == "Thing:\n{{input}}"
+    first = replace(context("reasoning"), wording="1")
+    assert instruction_template("Name it.", first) == "Name it.\n\nThing: {{input}}"
 
 
 def test_the_same_prompt_is_the_same_candidate_whatever_its_origin():
     first = Candidate.of_instruction(
-        "Name it.", context("text"), method="ape", origin="proposal 1", demos=DEMOS
+        "Name it.", context("reasoning"), method="ape", origin="proposal 1", demos=DEMOS
     )
     again = Candidate.of_text(first.prompt.template, method="hand", demos=DEMOS, parents=["p"])
     assert first.id == again.id == first.prompt.hash[:12]

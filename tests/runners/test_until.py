@@ -272,3 +272,81 @@ def test_an_arm_stops_only_where_it_would_whatever_its_missing_answers_were(tmp_
         arm.last = None
         until._look(arm, 40)
         assert (arm.last.verdict, arm.last.stopped, arm.last.missing) == ("better", True, 20)
+
+
+def planned(tmp_path, **changes):
+    stopping = {"rule": "decided", "looks": 4}
+    return profile(tmp_path, preregistration={"stopping": stopping | changes.pop("stopping", {})}, **changes)
+
+
+def test_planned_looks_are_taken_after_equal_parts_and_named(tmp_path):
+    summary = run_suite(load_suite(planned(tmp_path)), quiet=True)
+    looks = read_looks(summary.paths.log)
+    assert {look.visited for look in looks} <= {10, 20, 30, 40}
+    assert all((look.rule, look.planned) == ("obrien-fleming", 4) for look in looks)
+    assert [(look.number, look.visited) for look in looks if look.condition == "C2"] == [
+        (1, 10),
+        (2, 20),
+        (3, 30),
+    ]
+    found = {look.condition: look for look in summary.looks}
+    assert found["C3"].verdict == "better"
+    assert found["C3"].visited < 40
+    assert items_by_condition(summary.paths.log)["C3"] < items_by_condition(summary.paths.log)["C0"]
+
+
+def test_planned_looks_are_part_of_what_is_registered(tmp_path):
+    """Looks that were planned otherwise are another plan; a plan without them is hashed as it always was."""
+    from pcsuite.runners.registration import registered_plan
+
+    hashes = set()
+    for name, stopping in (("a", {}), ("b", {"looks": 5}), ("c", {"spending": "pocock"})):
+        (tmp_path / name).mkdir()
+        plan = build_plan(load_suite(planned(tmp_path / name, stopping=stopping)))
+        content = registered_plan(plan)
+        assert content.plan["stopping"]["looks"] == stopping.get("looks", 4)
+        hashes.add(content.hash)
+    assert len(hashes) == 3
+    (tmp_path / "d").mkdir()
+    without = registered_plan(build_plan(load_suite(profile(tmp_path / "d"))))
+    assert without.plan["stopping"] == {"rule": "decided", "batch": 5}
+
+
+def test_planned_looks_need_a_rule_to_stop_by(tmp_path):
+    with pytest.raises(ConfigError, match="needs a rule"):
+        load_suite(planned(tmp_path, stopping={"rule": "all_items"}))
+
+
+def test_an_arm_that_the_items_left_would_hardly_decide_is_given_up(tmp_path):
+    # Always right, so that nothing moves: all items together could not show a margin of 0.01.
+    same = {"sim": SIMULATED | {"base_accuracy": 0.9999, "operator_effects": {}, "json_validity": 0.9999}}
+    path = profile(
+        tmp_path,
+        same,
+        items=80,
+        conditions=("C0", "C2"),
+        preregistration={"margin": 0.01, "stopping": {"rule": "no_worse", "looks": 8}},
+    )
+    (look,) = run_suite(load_suite(path), quiet=True).looks
+    assert look.verdict == "undecided"
+    assert look.stopped
+    assert look.visited < 48  # of the sample
+
+
+@pytest.mark.slow
+def test_a_run_with_planned_looks_that_was_cut_short_says_what_a_whole_one_says(tmp_path):
+    for name in ("whole", "cut"):
+        (tmp_path / name).mkdir()
+    whole = run_suite(load_suite(planned(tmp_path / "whole")), quiet=True)
+    path = planned(tmp_path / "cut")
+    with pytest.raises(BudgetExceededError):
+        run_suite(load_suite(path, {"limits.max_tokens_overall": 9_000}), quiet=True)
+    summary = run_suite(load_suite(path), quiet=True)
+    told = [
+        [
+            (look.arm, look.visited, look.low, look.high, look.p_value, look.verdict, look.moved)
+            for look in each
+        ]
+        for each in (read_looks(summary.paths.log), read_looks(whole.paths.log))
+    ]
+    assert sorted(told[0]) == sorted(told[1])

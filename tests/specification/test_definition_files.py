@@ -286,10 +286,10 @@ def test_operators_need_no_kind_and_templates_see_checklist(tmp_path):
     cell = next(cell for cell in plan.cells if cell.condition.id == "C4")
     prompt = cell.tree(cell.task.items[0]).assemble()
     assert (
-        "Before answering, check:\n- Is the label one of the four desks, spelled exactly?\n- Is the con"
+        "Before answering, check:\n- Is the label spelled exactly as it is named above?\n- Is the con"
         in prompt
     )
-    assert "Rules:\n- The label is exactly one of World" in prompt
+    assert "Rules:\n- The desks are World, Sports" in prompt
     assert main(["run", "--quiet", "--config", str(profile)]) == Exit.DONE
 
 

@@ -36,6 +36,7 @@ def kept(tmp_path):
         run={"name": "kept", "output_dir": str(tmp_path / "outputs"), "cache_dir": str(tmp_path / "cache")},
         length_control="pad",
         integrations={"retrieval": {"enabled_for_tasks": ["fever_json"]}},
+        suite={"tasks_ref": "tasks_wording_1.yaml", "operators_ref": "operators_wording_1.yaml"},
     )
     shutil.copytree(KEPT, tmp_path / "outputs" / "runs")
     return profile, tmp_path / "outputs" / "runs" / "kept.jsonl"

@@ -128,8 +128,8 @@ def folder(tmp_path_factory) -> Path:
 
 
 @contextmanager
-def served(folder: Path, evals: Path | None = None):
-    """The address of a server over a folder, for as long as it is asked."""
+def served(folder: Path, evals: Path | None = None, viewer=None):
+    """The address of a server over a folder, or of a viewer, for as long as it is asked."""
     uvicorn = pytest.importorskip("uvicorn", reason="the extra 'view' is not installed")
     pytest.importorskip("starlette", reason="the extra 'view' is not installed")
     pytest.importorskip("duckdb")
@@ -139,7 +139,7 @@ def served(folder: Path, evals: Path | None = None):
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    viewer = Viewer(folder, evals=evals)
+    viewer = viewer or Viewer(folder, evals=evals)
     app = make_app(viewer, token="t0ken", hosts=frozenset({f"127.0.0.1:{port}"}))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -177,3 +177,30 @@ def held_back(tmp_path, monkeypatch):
         OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
     )
     return Viewer(tmp_path, max_wait=0.01), go_on
+
+
+@pytest.fixture
+def half_read(tmp_path, monkeypatch):
+    """A viewer of a run of twenty items of which two are read, an event that is set when the rest has become Parquet,
+    and one that lets pages have it."""
+    from pcsuite.view import viewer
+    from pcsuite.view.data import OpenRun
+
+    rows = [make_row(item=f"item-{number:02d}") for number in range(20)]
+    log = write_log(tmp_path / "runs" / "one.jsonl", rows)
+    monkeypatch.setattr(viewer, "LOOKED_INTO", 1)
+    monkeypatch.setattr(viewer, "BEGINNING", 1 + log.stat().st_size // 10)
+    converted, go_on = threading.Event(), threading.Event()
+    aggregate = OpenRun._aggregate
+
+    def held(self, tables):
+        if self._beginning is None:
+            converted.set()
+            assert go_on.wait(60)
+        aggregate(self, tables)
+
+    monkeypatch.setattr(OpenRun, "_aggregate", held)
+    opened = viewer.Viewer(tmp_path, max_wait=60)
+    yield opened, converted, go_on
+    go_on.set()
+    opened.close()

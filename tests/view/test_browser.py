@@ -15,7 +15,7 @@ from pcsuite.logging.manifest import RunManifest, write_manifest
 from pcsuite.logging.segments import Beside
 from support.browser import Browser, find_chromium
 from support.synthetic_log import make_row, write_log
-from view.conftest import HOSTILE
+from view.conftest import HOSTILE, served
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="chromium is not installed: apt-get install chromium"
@@ -313,6 +313,20 @@ def test_a_page_shows_the_end_of_a_run_by_itself(browser, site, folder):
         "[...document.querySelectorAll('tbody tr')].some(r => /^\\s*ending\\s+finished/.test(r.innerText))",
     )
     log.unlink()
+
+
+def test_the_beginning_of_a_log_becomes_all_of_it_by_itself(browser, half_read):
+    viewer, _, go_on = half_read
+    viewer._max_wait = 0.5
+    with served(viewer.output_dir, viewer=viewer) as address:
+        browser.goto(f"{address}/run/one?token=t0ken")
+        wait(browser, "document.querySelectorAll('tbody tr').length === 2")
+        wait(browser, "document.querySelector('[data-reading] progress')?.value > 0")
+        go_on.set()
+        wait(
+            browser,
+            "document.querySelectorAll('tbody tr').length === 20 && !document.querySelector('[data-reading]')",
+        )
 
 
 def test_effects_of_a_run_that_goes_on_change_in_place_and_it_is_stopped_from_the_page(browser, site, folder):

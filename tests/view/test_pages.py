@@ -182,6 +182,35 @@ def test_a_log_that_is_still_being_read_has_a_page_that_comes_back(held_back):
     viewer.close()
 
 
+def test_the_beginning_of_a_log_is_shown_without_conclusions_until_all_of_it_is_read(half_read):
+    from pcsuite.view.bundle import HOST, _get
+    from pcsuite.view.server import make_app
+
+    viewer, converted, go_on = half_read
+    app = make_app(viewer, token=None, hosts=frozenset({HOST}))
+    status, text = asyncio.run(_get(app, "/run/one"))
+    assert status == 200
+    assert 'data-reading="/run/one/live.json"' in text
+    assert "% of it, so nothing is concluded" in text
+    assert "effect against" not in text
+    assert [f"item-{number:02d}" in text for number in range(4)] == [True, True, False, False]
+    assert asyncio.run(_get(app, "/run/one/item/agnews_json/item-01"))[0] == 200
+    viewer._max_wait = 0.01
+    assert converted.wait(60)
+    # What is further on in the log, and what concludes, is there when all has been read.
+    for place in ("item/agnews_json/item-07", "operators", "?task=other"):
+        assert asyncio.run(_get(app, f"/run/one/{place}".replace("/?", "?")))[0] == 202, place
+    state = json.loads(asyncio.run(_get(app, "/run/one/live.json"))[1])
+    assert state["reading"] is True
+    assert 0 < state["share"] < 1
+    go_on.set()
+    viewer._max_wait = 60
+    assert asyncio.run(_get(app, "/run/one/item/agnews_json/item-07"))[0] == 200
+    status, text = asyncio.run(_get(app, "/run/one"))
+    assert (status, "data-reading" in text, "item-19" in text) == (200, False, True)
+    assert asyncio.run(_get(app, "/run/one?task=other"))[0] == 404
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("said", [{"attempts": 2}, {"attempts": 1, "steps": 2}])
 def test_steps_of_a_loop_or_a_target_are_a_timeline_and_a_large_log_is_read_for_them_only_when_asked(

@@ -61,6 +61,44 @@ def test_a_run_that_was_deleted_is_gone_and_the_others_stay(tmp_path):
     viewer.close()
 
 
+def test_the_beginning_of_a_large_log_is_there_before_the_rest(half_read):
+    viewer, converted, go_on = half_read
+    first = viewer.beginning("one")
+    assert first.summary().rows == 2
+    assert first.share == pytest.approx(0.1, abs=0.01)
+    viewer._max_wait = 0.01
+    assert converted.wait(60)
+    with pytest.raises(StillReading) as still:
+        viewer.run("one")
+    assert 0 < still.value.share < 1
+    place = first.folder
+    go_on.set()
+    viewer._max_wait = 60
+    whole = viewer.run("one")
+    assert (whole.summary().rows, whole.share) == (20, 1)
+    assert viewer.beginning("one") is whole
+    viewer.close()
+    assert not place.exists()
+
+
+def test_where_the_beginning_cannot_be_kept_the_whole_is_read_all_the_same(half_read, monkeypatch):
+    from pcsuite.view.data import OpenRun
+
+    viewer, _, go_on = half_read
+    make, places = OpenRun.__init__, []
+
+    def full(self, entry, folder, suite=None, *, beginning=None):
+        if beginning is not None:
+            places.append(folder)
+            raise OSError("no space left on device")
+        make(self, entry, folder, suite)
+
+    monkeypatch.setattr(OpenRun, "__init__", full)
+    go_on.set()
+    assert viewer.beginning("one").summary().rows == 20
+    assert [place.exists() for place in places] == [False]
+
+
 def test_a_run_that_cannot_be_read_says_so_each_time(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "empty.jsonl").touch()

@@ -3,209 +3,88 @@
 A pattern, a query, a scorer's function may run for ever, and nothing within our process could stop it. The pool has two
 kinds of workers: ``DATA`` for patterns and queries, which know nothing of us, and ``CODE`` for functions, which see the
 packages and the environment that they would see here. They are asked in batches: one message
-for many jobs, one answer each, so that the limit counts a job's own time and nothing else (neither the start of the
-process, nor what it loads, nor the jobs before it). Where one job is over its limit its process ends, the others of the
-batch go to a new one.
+for many jobs, and the answers of quick ones together, while the limit counts a job's own time and nothing else (neither
+the start of the process, nor what it loads, nor the jobs before it). Where one job is over its limit its process ends,
+the others of the batch go to a new one.
 
     pool().run(PATTERNS, NOTHING, [("a+b", 0, "search", "aab")], Limits(2.0))  # [Value(True)]
+
+:class:`Jobs` hands them in while others are done, :class:`Batcher` does so for an event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-import hashlib
 import os
-import pickle
-import select
-import signal
-import subprocess
+import selectors
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pcsuite._util import signals
-from pcsuite._util.processes import child_environment
+from pcsuite._util.worker_process import (
+    CODE,
+    DATA,
+    NOTHING,
+    SCRIPT,
+    Handler,
+    Job,
+    Kind,
+    Limits,
+    Raised,
+    Result,
+    Shared,
+    Stopped,
+    Value,
+    WorkerProcess,
+)
 
-SCRIPT = Path(__file__).with_name("_worker.py")
-DATA, CODE = "data", "code"
+__all__ = [
+    "CODE",
+    "DATA",
+    "MOST_JOBS",
+    "NOTHING",
+    "PATTERNS",
+    "Batcher",
+    "Handler",
+    "Job",
+    "Jobs",
+    "Kind",
+    "Limits",
+    "PoolClosedError",
+    "Raised",
+    "Result",
+    "Shared",
+    "Stopped",
+    "Value",
+    "WorkerPool",
+    "close_pool",
+    "inside_worker",
+    "pool",
+]
+
 WORKERS = 2
-"""Most workers of each kind; the second starts where the first has more to do than it can."""
+"""Most workers of each kind."""
 MOST_JOBS = 128
 """Jobs of one message."""
-_GRACE_S = 1.0
-"""What a job may take beyond its limit before the parent ends its process; the child's own alarm comes first."""
-_START_S = 60.0
-"""What a process may take to start and to load what its jobs share."""
+_FIRST_JOBS = 4
+"""Of the first one of a kind, whose speed is not known yet."""
+_BATCH_S = 0.005
+"""What a batch should take: slow jobs go in small ones, so that all workers have some."""
+_SHORT_S = 0.25
+"""A second worker starts where jobs have waited for so long: it takes about as long to start."""
 _POLL_S = 0.1
-_BLOCK_BYTES = 1 << 16
+_TICK_S = 0.25
+"""How often an event loop looks at the clocks of its workers."""
 
-
-class Handler(NamedTuple):
-    """What does a job: a function ``prepare(shared)`` by its address, and the kind of worker it needs."""
-
-    address: str
-    kind: str
-
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""Made anew for each look; ``select`` would not take the descriptors of a process that has a thousand."""
 
 PATTERNS = Handler(f"{SCRIPT}:patterns", DATA)
-
-
-class Limits(NamedTuple):
-    """What each job may take."""
-
-    seconds: float
-    """Of its own time."""
-    memory: int = 1 << 30
-    """Bytes of data in its process."""
-
-
-class Value(NamedTuple):
-    """What a job returned."""
-
-    value: Any
-
-
-class Raised(NamedTuple):
-    """What a job raised: the name of the exception's class, its message and, of an error of ours, its hint."""
-
-    kind: str
-    message: str
-    hint: str | None
-
-
-class Stopped(NamedTuple):
-    """Why a job was ended: it ran out of ``time`` or ``memory``, or its process ``died`` of itself."""
-
-    reason: str
-    status: int = 0
-
-
-Result = Value | Raised | Stopped
-
-
-class Shared(NamedTuple):
-    """What jobs have in common, sent once to each worker."""
-
-    key: str
-    data: Any
-
-    @classmethod
-    def of(cls, value: Any) -> Shared:
-        """A value with a key that is its content's; raises what ``pickle`` raises where it cannot travel."""
-        data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-        return cls(hashlib.sha256(data).hexdigest(), data)
-
-
-NOTHING = Shared("", None)
-
-
-class _Worker:
-    """One process; used by one thread at a time."""
-
-    def __init__(self, kind: str) -> None:
-        own_code = kind == CODE
-        # Functions of a user see what they would see here; strangers' queries and patterns see nothing.
-        flags = [] if own_code else ["-I", "-S"]
-        self._process = subprocess.Popen(
-            [sys.executable, *flags, str(SCRIPT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None if own_code else subprocess.DEVNULL,
-            env=None if own_code else child_environment(),
-            start_new_session=True,  # Ctrl-C is for us; the child ends with its input
-        )
-        self._buffer = bytearray()
-        self._prepared: deque[str] = deque(maxlen=16)
-        self.alive = True
-        if own_code:
-            self._send(("path", sys.path))
-
-    def run(self, handler: Handler, shared: Shared, payloads: Sequence[Any], limits: Limits) -> list[Result]:
-        """What became of the first jobs, up to and including the one that cost the process its life."""
-        key = f"{handler.address}:{shared.key}"
-        if key not in self._prepared:
-            self._send(("prepare", key, handler.address, shared.data))
-            reply = self._reply(_START_S)
-            if isinstance(reply, Stopped):
-                return [reply]
-            if reply[0] != "ready":
-                failure = Raised(*reply[1:]) if reply[0] == "raised" else Stopped("memory")
-                return [failure] * len(payloads)
-            self._prepared.append(key)
-        self._send(("jobs", key, *limits, list(payloads)))
-        results: list[Result] = []
-        for _ in payloads:
-            reply = self._reply(limits.seconds + _GRACE_S)
-            if isinstance(reply, Stopped):
-                return [*results, reply]
-            kind, *rest = reply
-            results.append(
-                Value(rest[0]) if kind == "value" else Raised(*rest) if kind == "raised" else Stopped(kind)
-            )
-        return results
-
-    def _send(self, message: tuple[Any, ...]) -> None:
-        body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-        assert self._process.stdin is not None
-        with suppress(OSError):  # it has died: what is read from it says so
-            self._process.stdin.write(len(body).to_bytes(4, "big") + body)
-            self._process.stdin.flush()
-
-    def _reply(self, seconds: float) -> Any:
-        """The next answer, or why there is none; the process is gone then."""
-        assert self._process.stdout is not None
-        stdout = self._process.stdout.fileno()
-        deadline = time.monotonic() + seconds
-        while True:
-            if len(self._buffer) >= 4:
-                end = 4 + int.from_bytes(self._buffer[:4], "big")
-                if len(self._buffer) >= end:
-                    body = bytes(self._buffer[4:end])
-                    del self._buffer[:end]
-                    return pickle.loads(body)
-            left = deadline - time.monotonic()
-            if select.select([stdout], [], [], max(0.0, min(_POLL_S, left)))[0]:
-                block = os.read(stdout, _BLOCK_BYTES)
-                if not block:
-                    return self._ended()
-                self._buffer += block
-            elif left <= 0:
-                self.close()
-                return Stopped("time")
-            elif _interrupted():
-                raise KeyboardInterrupt
-
-    def _ended(self) -> Stopped:
-        status = self._process.wait()
-        self.close()
-        if status == -getattr(signal, "SIGALRM", 0):
-            return Stopped("time")
-        return Stopped("memory" if status == -getattr(signal, "SIGKILL", 0) else "died", status)
-
-    def is_there(self) -> bool:
-        """Whether the process is there; one that has ended is cleared away."""
-        if self._process.poll() is not None:
-            self.close()
-        return self.alive
-
-    def close(self) -> None:
-        """End the process and all that it started."""
-        self.alive = False
-        with suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL) if hasattr(os, "killpg") else self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
 
 
 def _interrupted() -> bool:
@@ -221,6 +100,15 @@ def _interrupted() -> bool:
     return any(getattr(task, "cancelling", int)() for task in tasks)
 
 
+def _holds_a_loop_up() -> bool:
+    """Whether an event loop of this thread waits until we are through."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 class PoolClosedError(Exception):
     """The pool was closed while jobs were under way: nobody waits for them any more."""
 
@@ -230,39 +118,38 @@ class WorkerPool:
 
     def __init__(self, most_workers: int = WORKERS) -> None:
         self._most = most_workers
-        self._idle: dict[str, list[_Worker]] = {DATA: [], CODE: []}
+        self._idle: dict[str, list[WorkerProcess]] = {DATA: [], CODE: []}
         self._count = {DATA: 0, CODE: 0}
         self._changed = threading.Condition()
-        self._all: set[_Worker] = set()
-        self._closed = 0
+        self._all: set[WorkerProcess] = set()
+        self.closed = 0
+        """How often it was closed."""
         self.starts = 0
         """How many processes were started."""
+        self.seconds_each: dict[str, float] = {}
+        """What a job of each kind took lately."""
 
     def run(self, handler: Handler, shared: Shared, payloads: Sequence[Any], limits: Limits) -> list[Result]:
         """Do jobs, each within its limits; returns what became of each, in their order.
 
-        Blocks. An interrupt ends the worker and is raised; so is :class:`PoolClosedError` where the pool is closed
+        Blocks. An interrupt ends the workers and is raised; so is :class:`PoolClosedError` where the pool is closed
         meanwhile.
         """
-        results: list[Result] = []
-        closed = self._closed
-        while len(results) < len(payloads):
-            worker = self._take(handler.kind, closed)
-            try:
-                rest = payloads[len(results) : len(results) + MOST_JOBS]
-                results += worker.run(handler, shared, rest, limits)
-            except BaseException:
-                worker.close()
-                raise
-            finally:
-                self._give_back(handler.kind, worker)
-        return results
+        with Jobs(self) as jobs:
+            kind = Kind(handler, shared, limits)
+            return [jobs.result(job) for job in [jobs.add(kind, payload) for payload in payloads]]
 
-    def _take(self, kind: str, closed: int) -> _Worker:
-        """A worker for a batch; ``PoolClosedError`` where the pool, once closed ``closed`` times, was closed again."""
+    def take(self, kind: str, *, wait: bool) -> WorkerProcess | None:
+        """A worker for oneself alone, ``None`` where there is none to be had now.
+
+        With ``wait`` there is one in the end; who holds up an event loop, which may have all workers and cannot give
+        one back meanwhile, gets one more than the most.
+        """
         with self._changed:
+            closed = self.closed
+            most = self._most + (wait and _holds_a_loop_up())
             while True:
-                if closed != self._closed:
+                if closed != self.closed:
                     raise PoolClosedError
                 while self._idle[kind]:
                     worker = self._idle[kind].pop()
@@ -270,21 +157,23 @@ class WorkerPool:
                         return worker
                     self._count[kind] -= 1  # somebody has killed it while it had nothing to do
                     self._all.discard(worker)
-                if self._count[kind] < self._most:
+                if self._count[kind] < most:
                     break
+                if not wait:
+                    return None
                 self._changed.wait(_POLL_S)
                 if _interrupted():
                     raise KeyboardInterrupt
             self._count[kind] += 1
             self.starts += 1
         try:
-            worker = _Worker(kind)
+            worker = WorkerProcess(kind, self.seconds_each)
         except BaseException:
             with self._changed:
                 self._count[kind] -= 1
             raise
         with self._changed:
-            if closed == self._closed:
+            if closed == self.closed:
                 self._all.add(worker)
                 return worker
             # Closed while the process was being started: whoever closed the pool did not see this one.
@@ -292,96 +181,247 @@ class WorkerPool:
         worker.close()
         raise PoolClosedError
 
-    def _give_back(self, kind: str, worker: _Worker) -> None:
+    def give_back(self, worker: WorkerProcess) -> None:
+        """Let others have a worker; one that has not done all its jobs, or is no more, is ended."""
+        if worker.batches or not worker.alive:
+            worker.close()
         with self._changed:
-            if worker.alive:
-                self._idle[kind].append(worker)
+            if worker.alive and worker in self._all:
+                self._idle[worker.kind].append(worker)
             else:
-                self._count[kind] -= 1
+                self._count[worker.kind] -= 1
                 self._all.discard(worker)
             self._changed.notify()
 
     def close(self) -> None:
         """End all workers; the next job starts one anew."""
         with self._changed:
-            self._closed += 1
+            self.closed += 1
             for worker in list(self._all):
-                worker.close()
+                worker.kill()
             for kind, idle in self._idle.items():
+                for worker in idle:
+                    worker.close()
+                    self._all.discard(worker)
                 self._count[kind] -= len(idle)
                 idle.clear()
-            self._all.clear()
-
-    @property
-    def threads(self) -> ThreadPoolExecutor:
-        """Threads that wait for workers on behalf of event loops."""
-        with self._changed:
-            if not hasattr(self, "_threads"):
-                self._threads = ThreadPoolExecutor(self._most, "workers")
-            return self._threads
 
 
-class Batcher:
-    """Jobs of one event loop, sent to a pool in batches: what comes while all workers are busy goes together."""
+class _Desk:
+    """Jobs that wait, and the workers that this desk has taken for them; used by one thread."""
 
     def __init__(self, workers: WorkerPool) -> None:
         self._pool = workers
-        self._waiting: dict[
-            tuple[Handler, str, Limits], tuple[Shared, deque[tuple[Any, asyncio.Future[Result]]]]
-        ] = {}
-        self._under_way: list[list[tuple[Any, asyncio.Future[Result]]]] = []
+        self._waiting: dict[Kind, deque[Job]] = {}
+        self._workers: list[WorkerProcess] = []
+        self._short_since: float | None = None
+        self._closed = workers.closed
 
-    async def run(self, handler: Handler, shared: Shared, payload: Any, limits: Limits) -> Result:
-        """Do one job within its limits; the loop goes on meanwhile."""
+    def _queue(self, kind: Kind, job: Job) -> int:
+        """Have a job wait; how many of its kind do now."""
+        queue = self._waiting.get(kind)
+        if queue is None:
+            queue = self._waiting[kind] = deque()
+        queue.append(job)
+        return len(queue)
+
+    def _assign(self, *, wait: bool = False) -> None:
+        """Give waiting jobs to workers, as far as there are some; with ``wait`` there is one at least."""
+        for kind in list(self._waiting):
+            queue = self._waiting[kind]
+            while queue:
+                each = self._pool.seconds_each.get(kind.key)
+                # One batch waits in the pipe of a worker while another is done; a slow job would wait long there.
+                most = 1 if each is None or each > _BATCH_S else 2
+                worker = self._worker(kind.handler.kind, most, wait)
+                if worker is None:
+                    return
+                size = _FIRST_JOBS if each is None else min(MOST_JOBS, max(1, int(_BATCH_S / (each + 1e-9))))
+                jobs = [queue.popleft() for _ in range(min(size, len(queue)))]
+                wanted = [job for job in jobs if job.is_wanted]
+                if wanted:
+                    _give(worker, kind, wanted)
+            del self._waiting[kind]
+        self._short_since = None
+
+    def _worker(self, kind: str, most: int, wait: bool) -> WorkerProcess | None:
+        mine = [worker for worker in self._workers if worker.kind == kind]
+        best = min(mine, key=lambda worker: worker.batches, default=None)
+        if best is not None and best.batches < most:
+            return best
+        now = time.monotonic()
+        if best is not None:
+            if self._short_since is None or best.is_preparing:
+                self._short_since = now
+            if now - self._short_since < _SHORT_S:
+                return None
+        more = self._pool.take(kind, wait=wait and best is None)
+        if more is not None:
+            self._workers.append(more)
+            self._closed = self._pool.closed
+            self._short_since = None
+        return more
+
+    def _left(self, worker: WorkerProcess, left: list[tuple[Kind, list[Job]]]) -> None:
+        """What a worker leaves behind that is no more goes to others."""
+        if worker.alive:
+            return
+        if self._pool.closed != self._closed:
+            raise PoolClosedError
+        for kind, jobs in reversed(left):
+            self._waiting.setdefault(kind, deque()).extendleft(reversed(jobs))
+
+    def _let_go(self, worker: WorkerProcess) -> None:
+        self._workers.remove(worker)
+        self._pool.give_back(worker)
+
+
+def _give(worker: WorkerProcess, kind: Kind, jobs: list[Job]) -> None:
+    """Give jobs to a worker; one whose payload cannot travel has failed."""
+    try:
+        worker.give(kind, jobs)
+    except Exception as error:
+        if len(jobs) > 1:
+            for job in jobs:
+                _give(worker, kind, [job])
+        else:
+            jobs[0].settle(Raised(type(error).__name__, f"cannot be sent to a worker ({error})", None))
+
+
+class Jobs(_Desk):
+    """Jobs handed in while others are done, by a thread that waits for them where it needs one.
+
+    with Jobs(pool()) as jobs:
+        ahead = [jobs.add(kind, payload) for payload in payloads]
+        results = [jobs.result(job) for job in ahead]
+    """
+
+    def __enter__(self) -> Jobs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in list(self._workers):
+            self._let_go(worker)
+
+    def add(self, kind: Kind, payload: Any, kept: Any = None) -> Job:
+        """Hand in a job; ``kept`` is what many jobs have (:attr:`Job.kept`)."""
+        job = Job(payload, kept)
+        if self._queue(kind, job) % MOST_JOBS == 0:
+            self._look(0.0)
+            self._assign(wait=not self._workers)
+        return job
+
+    def result(self, job: Job) -> Result:
+        """What became of a job; blocks until it is done."""
+        while job.result is None:
+            self._assign(wait=True)
+            self._look(_POLL_S)
+            if job.result is None and _interrupted():
+                raise KeyboardInterrupt
+        return job.result
+
+    def _look(self, seconds: float) -> None:
+        """Read what workers have answered, and wait for it for so long."""
+        if not self._workers:
+            return
+        with _Selector() as selector:
+            for worker in self._workers:
+                selector.register(worker.replies, selectors.EVENT_READ)
+                if worker.wants_to_write:
+                    selector.register(worker.requests, selectors.EVENT_WRITE)
+            ready = {key.fd for key, _ in selector.select(seconds)}
+        for worker in list(self._workers):
+            if worker.requests in ready:
+                worker.write()
+            left = worker.read() if worker.replies in ready else worker.check_clock()
+            if not worker.alive:
+                self._let_go(worker)
+                self._left(worker, left)
+
+
+class Batcher(_Desk):
+    """Jobs of one event loop: what is ready together goes together, and the loop goes on meanwhile."""
+
+    def __init__(self, workers: WorkerPool) -> None:
+        super().__init__(workers)
+        self._is_due = False
+        self._tick: asyncio.TimerHandle | None = None
+        self._heard: set[WorkerProcess] = set()
+
+    async def run(self, kind: Kind, payload: Any, kept: Any = None) -> Result:
+        """Do one job; ``kept`` is what many jobs have (:attr:`Job.kept`)."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
-        key = (handler, shared.key, limits)
-        if key not in self._waiting:
-            self._waiting[key] = (shared, deque())
+        self._queue(kind, Job(payload, kept, future))
+        if not self._is_due:
+            self._is_due = True
             loop.call_soon(self._dispatch, loop)  # after this turn: rows that are ready together go together
-        self._waiting[key][1].append((payload, future))
         try:
             return await future
         except asyncio.CancelledError:
-            # Where nobody waits any more (Ctrl-C), what is under way must not hold up our end.
-            if all(one.done() for jobs in self._under_way for _, one in jobs):
-                self._pool.close()
+            # Where nobody waits any more (Ctrl-C, a row's time), what is under way must not hold up our end.
+            for worker in [worker for worker in self._workers if worker.batches and not worker.is_wanted]:
+                self._leave(loop, worker)
             raise
 
     def _dispatch(self, loop: asyncio.AbstractEventLoop) -> None:
-        while self._waiting and len(self._under_way) < WORKERS:
-            key = next(iter(self._waiting))
-            shared, queue = self._waiting[key]
-            jobs = [queue.popleft() for _ in range(min(MOST_JOBS, len(queue)))]
-            if not queue:
-                del self._waiting[key]
-            jobs = [(payload, future) for payload, future in jobs if not future.done()]
-            if not jobs:
-                continue
-            handler, _, limits = key
-            self._under_way.append(jobs)
-            payloads = [payload for payload, _ in jobs]
-            done = loop.run_in_executor(self._pool.threads, self._pool.run, handler, shared, payloads, limits)
-            done.add_done_callback(partial(self._settle, loop, jobs))
+        self._is_due = False
+        try:
+            self._assign()
+        except Exception as error:
+            self._fail(error)
+        for worker in self._workers:
+            if worker not in self._heard:
+                self._heard.add(worker)
+                loop.add_reader(worker.replies, self._read, loop, worker)
+            if worker.wants_to_write:
+                loop.add_writer(worker.requests, self._write, loop, worker)
+        if self._tick is None and (self._workers or self._waiting):
+            self._tick = loop.call_later(_TICK_S, self._look, loop)
 
-    def _settle(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        jobs: list[tuple[Any, asyncio.Future[Result]]],
-        ended: asyncio.Future[list[Result]],
+    def _read(self, loop: asyncio.AbstractEventLoop, worker: WorkerProcess) -> None:
+        self._went_on(loop, worker, worker.read())
+
+    def _write(self, loop: asyncio.AbstractEventLoop, worker: WorkerProcess) -> None:
+        worker.write()
+        if not worker.wants_to_write:
+            loop.remove_writer(worker.requests)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at the clocks, and whether there are workers now for what waits."""
+        self._tick = None
+        for worker in list(self._workers):
+            self._went_on(loop, worker, worker.check_clock())
+        if self._waiting or self._workers:
+            self._dispatch(loop)
+
+    def _went_on(
+        self, loop: asyncio.AbstractEventLoop, worker: WorkerProcess, left: list[tuple[Kind, list[Job]]]
     ) -> None:
-        self._under_way = [others for others in self._under_way if others is not jobs]
-        error = None if ended.cancelled() else ended.exception()
-        for index, (_, future) in enumerate(jobs):
-            if future.done():
-                continue
-            if ended.cancelled():
-                future.cancel()
-            elif error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(ended.result()[index])
-        self._dispatch(loop)
+        if not worker.alive:
+            self._leave(loop, worker)
+            try:
+                self._left(worker, left)
+            except PoolClosedError as error:
+                self._fail(error, left)
+        if self._waiting:
+            self._dispatch(loop)
+        if not worker.batches and worker in self._workers:
+            self._leave(loop, worker)
+
+    def _leave(self, loop: asyncio.AbstractEventLoop, worker: WorkerProcess) -> None:
+        self._heard.discard(worker)
+        loop.remove_reader(worker.replies)
+        loop.remove_writer(worker.requests)
+        self._let_go(worker)
+
+    def _fail(self, error: Exception, left: Sequence[tuple[Kind, Sequence[Job]]] = ()) -> None:
+        """Tell all who wait that their jobs will not be done."""
+        for _, jobs in [*left, *self._waiting.items()]:
+            for job in jobs:
+                if job.future is not None and not job.future.done():
+                    job.future.set_exception(error)
+        self._waiting.clear()
 
 
 _pools: dict[int, WorkerPool] = {}

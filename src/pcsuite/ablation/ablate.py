@@ -7,8 +7,8 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -16,19 +16,31 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from typing_extensions import Self
 
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import digest, named_rng
 from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import BlockDifference, model_differences
 from pcsuite.ablation.adherence import Adherence, judge_adherence
-from pcsuite.ablation.amounts import AmountChange, judge_amounts
+from pcsuite.ablation.amounts import OF_MODELS, OF_SIMULATED, OF_TARGETS, AmountChange, judge_amounts
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, SharedRows, of_items
-from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
+from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, first_groups, halves, without
+from pcsuite.ablation.forecast import NoiseForecast, forecast_by_noise
 from pcsuite.ablation.reach import Reach, check_reach, unknown_line
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.savings import YearlySaving, yearly_savings
-from pcsuite.ablation.study import Study, prepare
+from pcsuite.ablation.screen import (
+    Group,
+    GroupVerdict,
+    arm_without,
+    block_verdicts,
+    group_name,
+    groups_to_split,
+    judge_groups,
+    most_arms,
+)
+from pcsuite.ablation.study import FINGERPRINT, SIMULATED, Study, prepare
 from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
     BlockVerdict,
@@ -71,12 +83,12 @@ from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into
 from pcsuite.stats.attribution import OperatorEffect, attribute
 from pcsuite.stats.clustered import cluster_interval
+from pcsuite.stats.covariates import AdjustedMean
 from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.estimate import Estimate, IntArray, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
 
 _LOGGER = logging.getLogger("pcsuite")
-FINGERPRINT = "ablation.sha256"
 REACH = "reach"
 """Beginning of the name of the file that says whether the prompt's files reach the system."""
 T = TypeVar("T")
@@ -140,15 +152,20 @@ class AblationResult:
     saved_usd: float
     """Saved by the trimmed prompt per 1,000 calls, measured on the confirming items."""
     amounts: Sequence[AmountChange] = ()
-    """Of a target: what leaving out each block changes in steps, tokens, money and time."""
+    """What leaving out each block, or group of blocks, changes in steps, tokens, money and time."""
     alarms: Sequence[str] = ()
     """What is wrong with the full prompt's answers: unreadable, cut off, nearly constant."""
     stopped: str = ""
     """Why the run ended before all calls were made."""
     too_many_failed: bool = False
     """Whether that was because too many calls failed; else the budget was used up."""
+    adjusted: Mapping[str, AdjustedMean] = field(default_factory=dict)
+    """With a covariate: effects of blocks and groups with it taken off, by name."""
     judge: str = ""
     """Of a judged task: what is known of its judge, in a sentence."""
+    groups: Sequence[GroupVerdict] = ()
+    """Of a screening: every group of blocks that was left out, each before those within it. :attr:`measures` and
+    :attr:`flips` have them by their names too."""
     adherence: Sequence[Adherence] = ()
     """Of blocks with a check of their own: how often answers follow them, with the block and without it."""
     reach: Sequence[Reach] = ()
@@ -182,8 +199,11 @@ def ablate(
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
     show: Callable[[Study], None] | None = None,
+    tell: Callable[[NoiseForecast], None] | None = None,
 ) -> AblationResult:
-    """Run an ablation, or go on with it, and judge it; ``show`` gets the study before anything is called.
+    """Run an ablation, or go on with it, and judge it; ``show`` gets the study before anything is called, ``tell`` what
+    the A/A arm says of its reach and price before the rest is asked (of one that has a budget, or
+    ``request.noise_first`` items).
 
     The same request goes on where an earlier run of its name ended; rows that are there are not asked again. A budget
     that runs out ends the calls, and what was answered is judged. Of several models and tables all are asked the same
@@ -196,23 +216,8 @@ def ablate(
     study = prepare(request)
     if show is not None:
         show(study)
-    note, fingerprint = study.folder / FINGERPRINT, study.fingerprint()
-    noted = note.read_text(encoding="utf-8").strip() if note.is_file() else None
-    if noted not in (None, fingerprint) and not request.overwrite:
-        # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.
-        if len(ResumeIndex.read(study.log)):
-            raise ConfigError(
-                f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
-                hint="give this one a name of its own with --name, or start anew with --overwrite",
-            )
-        study = replace(study, request=replace(study.request, overwrite=True))
-    study.folder.mkdir(parents=True, exist_ok=True)
-    if noted != fingerprint:  # a kill while it is written must not leave the rows of this ablation without it
-        replace_atomically(note, fingerprint + "\n")
-    plan = build_plan(study.write(study.design.first))
-    work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
-    opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return run_blocking(_AblationRun(study, plan, opened, quiet=quiet).run())
+    run = AblationRun.of(study, quiet=quiet, use_cache=use_cache, executor=executor, tell=tell)
+    return run_blocking(run.run())
 
 
 class _Cell:
@@ -230,13 +235,22 @@ class _Cell:
         return bool(at_floor(self.measured.scores[FULL], self.study.request.margin))
 
 
-class _AblationRun:
+class AblationRun:
     """The phases of one ablation: each asks further arms, into one log, and is judged by the scores that came in."""
 
     log: RunLog
 
-    def __init__(self, study: Study, plan: Plan, executor: Executor, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        study: Study,
+        plan: Plan,
+        executor: Executor,
+        *,
+        quiet: bool,
+        tell: Callable[[NoiseForecast], None] | None = None,
+    ) -> None:
         self.study = study
+        self.tell = tell
         self.plan = plan
         """The first plan: all items, and the arms that are asked before anything is judged."""
         self.suite = plan.suite
@@ -251,25 +265,67 @@ class _AblationRun:
         """Items that were asked until then."""
         self.asked = self.failed = 0
 
-    async def run(self) -> AblationResult:
-        request, run = self.study.request, self.suite.profile.run
+    @classmethod
+    def of(
+        cls,
+        study: Study,
+        *,
+        quiet: bool,
+        use_cache: bool,
+        executor: ExecutorChoice,
+        tell: Callable[[NoiseForecast], None] | None = None,
+    ) -> Self:
+        """A study that is ready to be asked, its files written; ``ConfigError`` where another one is in its folder."""
+        note, fingerprint = study.folder / FINGERPRINT, study.fingerprint()
+        noted = note.read_text(encoding="utf-8").strip() if note.is_file() else None
+        if noted not in (None, fingerprint) and not study.request.overwrite:
+            # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.
+            if len(ResumeIndex.read(study.log)):
+                raise ConfigError(
+                    f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
+                    hint="give this one a name of its own with --name, or start anew with --overwrite",
+                )
+            study = replace(study, request=replace(study.request, overwrite=True))
+        study.folder.mkdir(parents=True, exist_ok=True)
+        # A kill while it is written must not leave the rows of this ablation without it.
+        if noted != fingerprint:
+            replace_atomically(note, fingerprint + "\n")
+        plan = build_plan(study.write(study.design.first))
+        work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
+        opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
+        return cls(study, plan, opened, quiet=quiet, tell=tell)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """The log and what asks, open for the phases."""
         rows = SharedRows([cell.measured for cell in self.cells])
         async with self.executor:
             with (
-                RunLog.of(run, overwrite=request.overwrite, scores=rows) as self.log,
+                RunLog.of(
+                    self.suite.profile.run, overwrite=self.study.request.overwrite, scores=rows
+                ) as self.log,
                 counting(self.log.paths.log, self.executor.budget, self.suite.profile.limits),
             ):
+                yield
+
+    async def run(self) -> AblationResult:
+        """All phases, and what they say."""
+        request = self.study.request
+        async with self.opened():
+            for cell in self.cells:
+                await self._find_reach(cell)
+            if request.until:
+                await self._until_decided()
+            else:
+                await self._noise_first()
+                await self._ask(self.plan)
                 for cell in self.cells:
-                    await self._find_reach(cell)
-                if request.until:
-                    await self._until_decided()
-                else:
-                    await self._ask(self.plan)
-                    for cell in self.cells:
-                        await self._shams(cell)
-                for cell in self.cells:
-                    cell.pairs = await self._pairs(cell)
-                trims = await self._trim() if request.trim else None
+                    if self._screens:
+                        await self._split_groups(cell)
+                    await self._shams(cell)
+            for cell in self.cells:
+                cell.pairs = await self._pairs(cell)
+            trims = await self._trim() if request.trim else None
         results = [
             self._judge(cell, None if trims is None else trims[index])
             for index, cell in enumerate(self.cells)
@@ -280,6 +336,25 @@ class _AblationRun:
             beside=tuple(results[1:]),
             differences=model_differences(self.study.each, arms) if results[1:] else (),
         )
+
+    async def _noise_first(self) -> None:
+        """Ask the full prompt and the A/A arm on the first items, and tell what these say of the rest.
+
+        Both are part of the design, so that nothing is asked in addition.
+        """
+        study, first = self.study, self.study.noise_items
+        pair = [arm for arm in study.design.first if arm.id in (FULL, AGAIN)]
+        if len(pair) < 2 or not 2 <= first < study.count:
+            return
+        await self._ask(self._plan_of(pair, "", most=first))
+        if self.stopped:
+            return
+        units = (unit for name in self.plan.scope.models for unit in self.plan.units(name))
+        left = sum(unit.run_id not in self.log.index for unit in units)
+        for cell in self.cells:
+            found = forecast_by_noise(cell.study, cell.measured.arms, self.log.paths.log, left)
+            if found is not None and self.tell is not None:
+                self.tell(found)
 
     async def _find_reach(self, cell: _Cell) -> None:
         """Find out whether the prompt's files reach a system that works in a folder; once for a study that goes on."""
@@ -333,17 +408,51 @@ class _AblationRun:
         if controls and self.visited:
             await self._ask(self._plan_of(controls, "controls", most=self.visited))
 
+    @property
+    def _screens(self) -> bool:
+        """Whether groups of blocks are left out, and only those that matter are split."""
+        return self.study.design.name == "groups"
+
+    def _judge_groups(self, cell: _Cell, purpose: str, *, lenient: bool = False) -> list[GroupVerdict]:
+        request = self.study.request
+        return judge_groups(
+            cell.measured.lenient if lenient else cell.measured.arms,
+            self.study.free,
+            margin=request.margin,
+            rng=named_rng(purpose, request.run_name, cell.study.model_id),
+            missing=self._missing,
+            assume=request.assume,
+        )
+
+    async def _split_groups(self, cell: _Cell) -> None:
+        """Ask the halves of groups that matter, and theirs, until nothing that matters is left to be split."""
+        while not self.stopped:
+            groups = groups_to_split(self._judge_groups(cell, "groups"))
+            arms = [self._arm_without(half) for group in groups for half in halves(group)]
+            if not arms:
+                return
+            await self._ask(self._plan_of(arms, "groups", of=[cell]))
+
+    def _arm_without(self, blocks: Iterable[str]) -> PromptArm:
+        gone = set(blocks)
+        free = self.study.free
+        return arm_of([name for name in free if name not in gone], free)
+
     async def _shams(self, cell: _Cell) -> None:
         """Ask the shams of the blocks that help or hurt: of no other block does a sham decide anything."""
-        verdicts = judge_blocks(
-            cell.measured.arms,
-            self.study.free,
-            margin=self.study.request.margin,
-            rng=named_rng("shams", self.study.request.run_name),
-            powered=self._powered(cell),
-            missing=self._missing,
-            assume=self.study.request.assume,
-            comparisons=self._comparisons,
+        verdicts = (
+            block_verdicts(self._judge_groups(cell, "shams"), self.study.free)
+            if self._screens
+            else judge_blocks(
+                cell.measured.arms,
+                self.study.free,
+                margin=self.study.request.margin,
+                rng=named_rng("shams", self.study.request.run_name),
+                powered=self._powered(cell),
+                missing=self._missing,
+                assume=self.study.request.assume,
+                comparisons=self._comparisons,
+            )
         )
         moved = [f"~{entry.block}" for entry in verdicts if entry.verdict in ("helps", "hurts")]
         shams = [arm for arm in self.study.design.arms if arm.id in moved]
@@ -418,7 +527,11 @@ class _AblationRun:
             await self._ask(self._plan_of(new, "pairs", of=[cell]))
         if len(free) < 3:
             return []
-        return [pair for pair in combinations(free, 2) if _without_both(pair, free).id in cell.arms]
+        return [
+            pair
+            for pair in combinations(free, 2)
+            if all(name in cell.arms for name in (_without_both(pair, free).id, *(f"-{one}" for one in pair)))
+        ]
 
     async def _trim(self) -> list[Trim] | None:
         """Choose on the first part of the items, confirm on the other; on every model and table at once."""
@@ -434,16 +547,23 @@ class _AblationRun:
             return nothing
         first = [slice(0, self.visited or cell.study.chosen_on) for cell in self.cells]
         other = [slice(cell.study.chosen_on, None) for cell in self.cells]
-        lengths = {block.name: len(block.text) for block in study.prompt.blocks}
+        units = await self._units(first) if self._screens else {name: (name,) for name in free}
+        if units is None:
+            return None
+        sizes = {block.name: len(block.text) for block in study.prompt.blocks}
+        lengths = {unit: sum(sizes[name] for name in blocks) for unit, blocks in units.items()}
         scores = [
             (
                 cell.measured.scores[FULL][part],
-                {name: cell.measured.scores[without(name, free).id][part] for name in free},
+                {
+                    unit: cell.measured.scores[arm_without(blocks, free)][part]
+                    for unit, blocks in units.items()
+                },
             )
             for cell, part in zip(self.cells, first, strict=True)
         ]
         choosing = choose_drops(scores, margin=margin, tokens=lengths)
-        chosen = await self._search(choosing, "trim-choice", first)
+        chosen = await self._search(choosing, "trim-choice", first, units)
         confirming = confirm_drops(
             chosen or (),
             [of_items(cell.measured.arms[FULL], part) for cell, part in zip(self.cells, other, strict=True)],
@@ -452,17 +572,50 @@ class _AblationRun:
             missing=self._missing,
             assume=study.request.assume,
         )
-        return await self._search(confirming, "trim-confirmation", other)
+        trims = await self._search(confirming, "trim-confirmation", other, units)
+        return None if trims is None else [trim.of_blocks(units) for trim in trims]
+
+    async def _units(self, parts: Sequence[slice]) -> dict[str, Group] | None:
+        """What is dropped or kept as a whole, by name: groups of blocks, split where the first part of the items shows
+        a loss, by those items alone; ``None`` where the budget ended before it was known.
+
+        What the screening split was found out on all items: chosen by it, a prompt could not be confirmed on them.
+        """
+        free, margin = self.study.free, self.study.request.margin
+        units: dict[str, Group] = {}
+        (cell,), (part,) = self.cells, parts
+        waiting: list[Group] = first_groups(free)
+        while waiting:
+            arms = [self._arm_without(group) for group in waiting]
+            await self._ask(self._plan_of(arms, "trim-choice", most=part.stop, of=[cell]))
+            if self.stopped:
+                return None
+            scores, further = cell.measured.scores, list[Group]()
+            for group, arm in zip(waiting, arms, strict=True):
+                loss = finite((scores[FULL] - scores[arm.id])[part])
+                whole = len(group) == 1 or (len(loss) > 0 and float(loss.mean()) <= margin / 2)
+                if whole:
+                    units[group_name(group)] = group
+                else:
+                    further += halves(group)
+            waiting = further
+        return units
 
     async def _search(
-        self, search: Generator[Asked, Sequence[ArmScores], T], block: str, parts: Sequence[slice]
+        self,
+        search: Generator[Asked, Sequence[ArmScores], T],
+        block: str,
+        parts: Sequence[slice],
+        units: Mapping[str, Group],
     ) -> T | None:
-        """Send a search the scores of each prompt that it asks for; ``None`` where the budget ended before it did."""
-        free = self.study.free
+        """Send a search the scores of each prompt that it asks for; ``None`` where the budget ended before it did.
+
+        It names what is dropped as ``units`` does: blocks, or groups of them.
+        """
         try:
             dropped = next(search)
             while not self.stopped:
-                arm = arm_of([name for name in free if name not in dropped], free)
+                arm = self._arm_without(name for unit in dropped for name in units[unit])
                 for task_id in self.plan.tasks:  # tables may be parted at different items
                     asked = [cell for cell in self.cells if cell.study.task.id == task_id]
                     part = parts[self.cells.index(asked[0])]
@@ -509,6 +662,8 @@ class _AblationRun:
         free, request = self.study.free, cell.study.request
         asked = slice(self.visited) if request.until else slice(None)
         needed = [FULL, *(without(name, free).id for name in free)]
+        if self._screens:
+            return verdicts  # told of the groups, which are judged under both readings
         if cell.study.task.spec.judge is not None or not all(
             name in cell.measured.lenient for name in needed
         ):
@@ -531,21 +686,37 @@ class _AblationRun:
         )
         return beside_lenient(verdicts, judged)
 
-    def _amounts(self, cell: _Cell) -> list[AmountChange]:
-        """What blocks change in what a target takes; none of models, whose tokens follow from the prompt's length.
+    def _amounts(
+        self, cell: _Cell, left_out: Mapping[str, str], comparisons: int | None
+    ) -> list[AmountChange]:
+        """What blocks and groups change in what an answer takes.
 
-        None either where arms stop when they are decided: the items that they were asked are chosen by their scores.
+        Nothing where arms stop when they are decided: the items that they were asked are chosen by their scores.
         """
-        if not cell.study.asks_target or cell.study.request.until:
+        study = cell.study
+        if study.request.until:
             return []
-        rng = named_rng("amounts", cell.study.request.run_name, cell.study.model_id)
+        names = OF_TARGETS if study.asks_target else OF_MODELS
         return judge_amounts(
             cell.measured.amounts,
-            self.study.free,
-            rng=rng,
+            {name: arm for name, arm in left_out.items() if arm in cell.measured.arms},
+            OF_SIMULATED if study.model.provider == SIMULATED else names,
+            rng=named_rng("amounts", study.request.run_name, study.model_id),
             missing=self._missing,
-            comparisons=self._comparisons,
+            comparisons=comparisons,
         )
+
+    def _groups_beside_lenient(self, cell: _Cell) -> list[GroupVerdict]:
+        """The verdicts on groups with what the lenient rules say of the same answers, where they can be had."""
+        groups = self._judge_groups(cell, "ablation")
+        lenient = cell.measured.lenient
+        asked = [FULL, *(arm_without(entry.blocks, self.study.free) for entry in groups)]
+        if cell.study.task.spec.judge is not None or not all(name in lenient for name in asked):
+            return groups
+        other = {entry.name: entry.verdict for entry in self._judge_groups(cell, "lenient", lenient=True)}
+        strict = [entry.verdict for entry in groups]
+        told = beside_lenient(strict, [other[entry.block] for entry in strict])
+        return [replace(entry, verdict=verdict) for entry, verdict in zip(groups, told, strict=True)]
 
     def _judge(self, cell: _Cell, trim: Trim | None) -> AblationResult:
         """Everything that is said of one model and table, from the rows alone."""
@@ -553,7 +724,11 @@ class _AblationRun:
         rng = named_rng("ablation", request.run_name, study.model_id)
         table, scores = cell.measured.by_measure, cell.measured.scores
         arms = cell.measured.arms
-        if request.until:
+        groups: list[GroupVerdict] = []
+        if self._screens:
+            groups = self._groups_beside_lenient(cell)
+            verdicts = block_verdicts(groups, free)
+        elif request.until:
             asked = {name: of_items(arm, slice(self.visited)) for name, arm in arms.items()}
             verdicts = judge_looks(self.looks, free, asked, request.margin)
         else:
@@ -576,21 +751,24 @@ class _AblationRun:
         if dropped:
             arm = arm_of([name for name in free if name not in dropped], free).id
             saved_tokens, saved_usd = (
-                scale * np.nan_to_num(_mean(table[name][FULL] - table[name][arm]))
+                scale * _mean(table[name][FULL] - table[name][arm])
                 for name, scale in ((study.token_measure, 1000), ("cost_usd", 1))
             )
         items = self.plan.tasks[study.task.id].items
         names = [item.item_id for item in items]
         clusters = cluster_codes([item.cluster for item in items])
         complete = np.all([np.isfinite(scores[arm.id]) for arm in study.design.first], axis=0)
+        nothing = np.full(len(items), np.nan)
+        left_out = {name: arm_without([name], free) for name in free}
+        left_out |= {entry.name: arm_without(entry.blocks, free) for entry in groups}
         if request.until:
             complete = np.arange(len(items)) < self.visited
         measures = {
             name: {
-                measure: _interval(table[measure][FULL] - table[measure][without(name, free).id], clusters)
+                measure: _interval(table[measure][FULL] - table[measure].get(arm, nothing), clusters)
                 for measure in MEASURES
             }
-            for name in free
+            for name, arm in left_out.items()
         }
         return AblationResult(
             study=study,
@@ -610,7 +788,19 @@ class _AblationRun:
             ],
             verdicts=verdicts,
             measures=measures,
-            flips={name: _flipped(scores[FULL], scores[without(name, free).id], names) for name in free},
+            flips={
+                name: _flipped(scores[FULL], scores.get(arm, nothing), names)
+                for name, arm in left_out.items()
+            },
+            groups=groups,
+            adjusted={}
+            if study.covariate is None
+            else study.covariate.adjusted(
+                scores,
+                {name: arm for name, arm in left_out.items() if arm in scores},
+                names,
+                [item.cluster for item in items],
+            ),
             attribution=_attribution(scores, cell.arms.values(), clusters, rng),
             interactions=interactions,
             pairs_measured=len(pairs),
@@ -623,7 +813,7 @@ class _AblationRun:
             trimmed_files=study.prompt.files(kept if dropped else None),
             saved_tokens=saved_tokens,
             saved_usd=saved_usd,
-            amounts=self._amounts(cell),
+            amounts=self._amounts(cell, left_out, most_arms(free) if groups else self._comparisons),
             alarms=_alarms(cell.measured.rows(FULL), by_words=not study.task.spec.checks),
             stopped=self.stopped,
             too_many_failed=isinstance(self.stopping, ErrorRateError),
@@ -730,7 +920,8 @@ def _block_tokens(tokens: Mapping[str, Scores], study: Study) -> dict[str, int]:
     for block in study.prompt.blocks:
         guess = math.ceil(len(block.text) / 4)
         measured = math.nan
-        if block.name in study.free:
-            measured = _mean(tokens[FULL] - tokens[without(block.name, study.free).id])
+        arm = without(block.name, study.free).id if block.name in study.free else ""
+        if arm in tokens:
+            measured = _mean(tokens[FULL] - tokens[arm])
         counted[block.name] = round(measured) if math.isfinite(measured) and measured > 0 else guess
     return counted

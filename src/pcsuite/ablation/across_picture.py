@@ -15,7 +15,6 @@ from pcsuite.ablation.across import (
     labels_of,
     where_verdicts_hold,
 )
-from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.pages.palette import SYMBOLS
 from pcsuite.reporting.wording import join_words
@@ -184,7 +183,7 @@ def trim_sentence(result: AblationResult) -> str:
     held = f"the score changes by {'; '.join(parts)} on items that had no part in choosing"
     if not trim.dropped:
         return f"No set of blocks is confirmed to go on all: without {dropped} {held}. The prompt stays as it is."
-    saved = f"{result.saved_tokens:,.0f} {MEASURES[result.study.token_measure]} per 1,000 calls"
+    saved = f"{picture.saved_tokens_words(result)} per 1,000 calls"
     return f"Safe for all: without {dropped} {held}, on none worse by more than {margin:g}. It saves {saved}."
 
 

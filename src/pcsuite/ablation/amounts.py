@@ -1,10 +1,11 @@
-"""What a block costs a system besides the score: steps, calls of tools, tokens, money and time, judged as scores are.
+"""What a block costs besides the score: steps, calls of tools, tokens, money and time, judged as scores are.
 
-The prompt without a block is held against the full one, item by item. That it takes *less* or *more* is said where the
-test rejects at 5 % after Holm's correction over all blocks and amounts, and the limits of the relative change, which
-hold for all of them at once, leave out 0. An amount has no largest value: a rare large case to the other side can fool
-any such claim, which is said with :data:`~pcsuite.contrasts.CLAUSE`, and nothing bounds what calls took that do not
-say it.
+The prompt without a block, or without a group of blocks, is held against the full one, item by item. That it takes
+*less* or *more* is said where the test rejects at 5 % after Holm's correction over all blocks and amounts, and the
+limits of the relative change, which hold for all of them at once, leave out 0. Of a model the tokens of its answers are
+compared: who leaves text out sends less, which is no finding. An amount has no largest value: a rare large case to the
+other side can fool any such claim, which is said with :data:`~pcsuite.contrasts.CLAUSE`, and nothing bounds what calls
+took that do not say it.
 """
 
 from __future__ import annotations
@@ -45,17 +46,23 @@ AMOUNTS: Mapping[str, Amount] = {
     "steps": Amount("fewer steps", "more steps"),
     "tool_calls": Amount("fewer tool calls", "more tool calls"),
     "total_tokens": Amount("fewer tokens", "more tokens"),
+    "completion_tokens": Amount("fewer answer tokens", "more answer tokens"),
     "cost_usd": Amount("less money", "more money"),
     "latency_ms": Amount("less time", "more time"),
 }
 """What is compared, by the names of :data:`~pcsuite.ablation.arm_measures.MEASURES`."""
+OF_TARGETS = ("steps", "tool_calls", "total_tokens", "cost_usd", "latency_ms")
+OF_MODELS = ("completion_tokens", "cost_usd", "latency_ms")
+OF_SIMULATED = ("completion_tokens", "cost_usd")
+"""Those that say something of each kind of system: a simulated model takes this machine's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class AmountChange:
-    """What leaving a block out changes in one amount."""
+    """What leaving a block or a group of blocks out changes in one amount."""
 
     block: str
+    """The block's name, or the group's."""
     measure: str
     change: Estimate
     """The relative change: -0.18 is 18 % less without the block. Its limits hold for all blocks and amounts at once."""
@@ -76,7 +83,8 @@ class AmountChange:
 
 def judge_amounts(
     amounts: Mapping[str, Mapping[str, ArmScores]],
-    blocks: Sequence[str],
+    left_out: Mapping[str, str],
+    names: Sequence[str] = OF_TARGETS,
     *,
     rng: np.random.Generator,
     missing: MissingAnswers = "bound",
@@ -84,44 +92,49 @@ def judge_amounts(
 ) -> list[AmountChange]:
     """What leaving out each block changes in each amount that the system says, in the order of the blocks.
 
-    ``amounts`` are those of :attr:`~pcsuite.ablation.arm_measures.ArmMeasures.amounts`; one that nobody says, or that
-    is the same in every answer, is left out. ``comparisons`` are the blocks of the whole study, on all models and
-    tables. With ``missing`` at ``bound`` nothing is claimed of a block where calls do not say what they took.
+    ``amounts`` are those of :attr:`~pcsuite.ablation.arm_measures.ArmMeasures.amounts`, of which ``names`` are looked
+    at; one that nobody says, or that is the same in every answer, is left out. ``left_out`` has the arm of each block
+    or group. ``comparisons`` are those that could have been asked in the whole study, on all models and tables. With
+    ``missing`` at ``bound`` nothing is claimed of a block where calls do not say what they took.
     """
-    said = [name for name in AMOUNTS if _varies(amounts.get(name, {}), blocks)]
-    family = Family("holm", size=(comparisons or len(blocks)) * len(said))
-    pairs = [(block, name) for block in blocks for name in said]
+    said = [name for name in names if _varies(amounts.get(name, {}), [FULL, *left_out.values()])]
+    family = Family("holm", size=(comparisons or len(left_out)) * len(said))
+    pairs = [(block, name) for block in left_out for name in said]
     measured = [
         entry
         for block, name in pairs
-        for entry in measure(amounts[name], [Contrast.of(f"-{block}", FULL, better=-1)], rng=rng)
+        for entry in measure(amounts[name], [Contrast.of(left_out[block], FULL, better=-1)], rng=rng)
     ]
     return [
-        _change(block, name, result, amounts[name], missing)
+        _change(block, name, result, amounts[name][left_out[block]], amounts[name][FULL], missing)
         for (block, name), result in zip(pairs, judge(measured, family), strict=True)
     ]
 
 
-def _varies(arms: Mapping[str, ArmScores], blocks: Sequence[str]) -> bool:
+def _varies(arms: Mapping[str, ArmScores], taking_part: Sequence[str]) -> bool:
     """Whether an amount was said at all, and not the same in every answer."""
-    taking_part = [arms[name].values for name in (FULL, *(f"-{block}" for block in blocks)) if name in arms]
-    if len(taking_part) <= len(blocks):
+    if not all(name in arms for name in taking_part):
         return False
-    values = np.concatenate(taking_part)
+    values = np.concatenate([arms[name].values for name in taking_part])
     known = values[np.isfinite(values)]
     return len(known) > 1 and float(np.ptp(known)) > 0
 
 
 def _change(
-    block: str, name: str, result: ContrastResult, arms: Mapping[str, ArmScores], missing: MissingAnswers
+    block: str,
+    name: str,
+    result: ContrastResult,
+    without: ArmScores,
+    full: ArmScores,
+    missing: MissingAnswers,
 ) -> AmountChange:
-    change = relative_change(arms[f"-{block}"], arms[FULL], level=result.family_level)
+    change = relative_change(without, full, level=result.family_level)
     claimed = result.tentative or result.verdict
     verdict: Literal["less", "more", "undecided", "not tested"]
     verdict = "less" if claimed == "better" else "more" if claimed == "worse" else "undecided"
     if claimed == "not tested" or not change.defined:
         return AmountChange(block, name, change, result.p_adjusted, "not tested", note=result.reason)
-    silent = [arm.failed for arm in (arms[FULL], arms[f"-{block}"]) if arm.failed is not None]
+    silent = [arm.failed for arm in (full, without) if arm.failed is not None]
     lacking = int(np.any([share > 0 for share in silent], axis=0).sum()) if silent else 0
     if verdict != "undecided" and not change.excludes(0):
         verdict = "undecided"

@@ -1,7 +1,8 @@
 """The arms of an ablation: which blocks each prompt shows, with its controls, and the design that chooses them.
 
 An arm is a condition like any other: blocks are verbatim operators. Every design has the full prompt and the prompt
-without each block; richer ones add blocks alone, all subsets, a fraction of them, or sampled orders.
+without each block; richer ones add blocks alone, all subsets, a fraction of them, or sampled orders. Only a screening
+begins with groups of blocks left out, and asks single ones where a group matters.
 """
 
 from __future__ import annotations
@@ -17,8 +18,20 @@ from pcsuite.errors import ConfigError
 from pcsuite.prompts.blocks import PromptBlock, SplitPrompt
 from pcsuite.prompts.verbatim import chat_piece
 
-DesignName = Literal["auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley"]
+DesignName = Literal[
+    "auto",
+    "leave-one-out",
+    "one-at-a-time",
+    "factorial",
+    "fractional",
+    "shapley",
+    "groups",
+    "order",
+    "repeat",
+]
 DESIGNS: tuple[DesignName, ...] = get_args(DesignName)
+CHANGES: tuple[DesignName, ...] = ("order", "repeat")
+"""Designs that move or repeat blocks instead of leaving them out: :mod:`pcsuite.ablation.changes` makes their arms."""
 FULL, NONE, AGAIN = "full", "none", "again"
 SHAM_PREFIX = "SHAM_"
 NOTHING_OPERATOR = "NOTHING"
@@ -30,7 +43,20 @@ MOST_FRACTIONAL = 32
 ARMS_WITHOUT_BUDGET = 30
 """Arms that ``auto`` allows itself where no budget is given; controls are not counted."""
 
-Kind = Literal["full", "again", "sham", "blocks"]
+Kind = Literal["full", "again", "sham", "blocks", "changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddedPiece:
+    """A text that an arm shows beside the prompt's own blocks: one that is moved, or said again."""
+
+    name: str
+    text: str
+    role: str | None = None
+    """Message that it opens, where the prompt is one text otherwise."""
+    filler: bool = False
+    """Whether its words are replaced by filler once the item is filled in."""
+    jinja: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +69,13 @@ class PromptArm:
     kind: Kind = "blocks"
     sham: str = ""
     """Block whose place a sham of the same length and layout takes."""
+    sequence: tuple[str | AddedPiece, ...] = ()
+    """Of an arm that moves or repeats a block: all of its pieces in order, blocks and shams by their names."""
+
+    @property
+    def added(self) -> tuple[AddedPiece, ...]:
+        """Its pieces that are no blocks of the prompt."""
+        return tuple(piece for piece in self.sequence if isinstance(piece, AddedPiece))
 
     def operators(self, prompt: SplitPrompt) -> list[str]:
         """Names of its operators in the order of the text.
@@ -50,6 +83,8 @@ class PromptArm:
         Blocks without text are none; where nothing is left it is :data:`NOTHING_OPERATOR`. The A/A arm has one more,
         :data:`AGAIN_OPERATOR`, where a further line end means nothing; a sham stands where its block would.
         """
+        if self.sequence:
+            return [piece.name if isinstance(piece, AddedPiece) else piece for piece in self.sequence]
         free = {block.name for block in prompt.free}
         names = []
         for block in prompt.blocks:
@@ -83,7 +118,12 @@ class Design:
     @property
     def measured(self) -> int:
         """Arms without the controls."""
-        return sum(arm.kind in ("full", "blocks") for arm in self.arms)
+        return sum(arm.kind in ("full", "blocks", "changed") for arm in self.arms)
+
+    @property
+    def changed(self) -> tuple[PromptArm, ...]:
+        """Arms that move or repeat a block."""
+        return tuple(arm for arm in self.arms if arm.kind == "changed")
 
 
 def arm_of(kept: Iterable[str], free: Sequence[str]) -> PromptArm:
@@ -178,6 +218,7 @@ def _describe(name: DesignName, free: Sequence[str]) -> str:
         "factorial": f"all {2**count} subsets of {count} blocks",
         "fractional": f"a foldover fraction of the {2**count:,} subsets of {count} blocks, each left out, each alone",
         "shapley": f"sampled orders of {count} blocks and each left out",
+        "groups": f"{len(first_groups(free))} groups of {count} blocks left out, and what matters of them split",
     }[name]
 
 
@@ -228,6 +269,44 @@ def _fractional(free: Sequence[str], rng: Random) -> list[PromptArm]:
     return _distinct([*_one_at_a_time(free, rng), *arms])
 
 
+FEWEST_GROUPED = 4
+"""Blocks below which there are no groups worth the name."""
+
+
+def first_groups(free: Sequence[str]) -> list[tuple[str, ...]]:
+    """The groups of a screening that are asked first: quarters of the prompt's blocks, of fewer than eight halves.
+
+    >>> first_groups(["a", "b", "c", "d", "e"])
+    [('a', 'b', 'c'), ('d', 'e')]
+    """
+    parts = 4 if len(free) >= 8 else 2
+    ends = [-(-len(free) * part // parts) for part in range(parts + 1)]
+    return [tuple(free[start:end]) for start, end in itertools.pairwise(ends)]
+
+
+def halves(group: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The two halves of a group, the first the larger; none of a single block.
+
+    >>> halves(("a", "b", "c")), halves(("a",))
+    ([('a', 'b'), ('c',)], [])
+    """
+    middle = -(-len(group) // 2)
+    return [group[:middle], group[middle:]] if len(group) > 1 else []
+
+
+def _groups(free: Sequence[str], rng: Random) -> list[PromptArm]:
+    """The full prompt and the first groups left out: which further ones are, :mod:`pcsuite.ablation.screen` says."""
+    if len(free) < FEWEST_GROUPED:
+        raise ConfigError(
+            f"--design groups: {len(free)} blocks are too few to be grouped",
+            hint="leave it out, or split finer (--split)",
+        )
+    without_group = [
+        arm_of([name for name in free if name not in group], free) for group in first_groups(free)
+    ]
+    return [arm_of(free, free), *without_group]
+
+
 def _shapley(free: Sequence[str], rng: Random) -> list[PromptArm]:
     """Prefixes of sampled orders, each with its reverse: differences along an order are marginal contributions."""
     arms = _one_at_a_time(free, rng)
@@ -245,6 +324,7 @@ _ARMS: Mapping[str, Any] = {
     "factorial": _factorial,
     "fractional": _fractional,
     "shapley": _shapley,
+    "groups": _groups,
 }
 
 
@@ -258,7 +338,8 @@ def in_prefix_order(arms: Iterable[PromptArm], prompt: SplitPrompt) -> list[Prom
     An item's calls go out arm by arm, so a server's prompt cache (and our own prefix reuse) finds the beginning of
     each prompt in the one before.
     """
-    texts = operator_texts(prompt)
+    arms = list(arms)
+    texts = operator_texts(prompt, arms)
 
     def beginning(arm: PromptArm) -> tuple[str, ...]:
         return tuple(texts[name] for name in arm.operators(prompt))
@@ -272,7 +353,7 @@ def shared_prefix(arms: Sequence[PromptArm], prompt: SplitPrompt) -> float:
     Servers that cache prompts by their beginning charge and compute only the rest, so the order of calls is chosen by
     it. The arms are taken in the order given; 0 where nothing is sent.
     """
-    texts = operator_texts(prompt)
+    texts = operator_texts(prompt, arms)
     sent = ["".join(texts[name] for name in arm.operators(prompt)) for arm in arms]
     total = sum(map(len, sent))
     shared = 0
@@ -284,8 +365,9 @@ def shared_prefix(arms: Sequence[PromptArm], prompt: SplitPrompt) -> float:
     return shared / total if total else 0.0
 
 
-def operator_texts(prompt: SplitPrompt) -> dict[str, str]:
-    """The text of every operator that an arm may name: blocks, their shams, and the meaning-free change.
+def operator_texts(prompt: SplitPrompt, arms: Iterable[PromptArm] = ()) -> dict[str, str]:
+    """The text of every operator that an arm may name: blocks, their shams, the meaning-free change, and what the given
+    ``arms`` add.
 
     The A/A arm's is one more line end, of the kind that the prompt uses, in the message of a chat where it stands.
     """
@@ -298,7 +380,7 @@ def operator_texts(prompt: SplitPrompt) -> dict[str, str]:
     end = "\r\n" if before.endswith("\r\n") else "\n"
     pieces = re.findall(r"\x1e(\d+):(\w+)\n", before)
     texts[AGAIN_OPERATOR] = chat_piece(int(pieces[-1][0]), pieces[-1][1], end) if pieces else end
-    return texts
+    return texts | {piece.name: piece.text for arm in arms for piece in arm.added}
 
 
 def _again_position(prompt: SplitPrompt, names: Sequence[str]) -> int:

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from pcsuite.ablation.ablate import FINGERPRINT
 from pcsuite.ablation.arm_measures import ArmMeasures
 from pcsuite.ablation.arms import AGAIN, FULL, shared_prefix
 from pcsuite.ablation.request import AblationRequest
-from pcsuite.ablation.study import SIMULATED, Study, prepare
+from pcsuite.ablation.study import FINGERPRINT, SIMULATED, Study, prepare
 from pcsuite.ablation.verdicts import POWER, flip_rate
-from pcsuite.contrasts import ALPHA, shown_no_worse
+from pcsuite.contrasts import ALPHA, ArmScores, shown_no_worse
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit
 from pcsuite.errors import ConfigError, require
+from pcsuite.logging.ledger import read_spent
 from pcsuite.logging.log import ResumeIndex
 from pcsuite.runners.estimate import estimate_plan, total_cost
 from pcsuite.runners.plan import Plan, build_plan
@@ -47,8 +47,8 @@ class Forecast:
     detectable: float
     """Smallest effect of a block on the score that is found with 80 % power, after the correction over blocks."""
     detectable_any_shape: float
-    """The same of graded scores whose differences have a standard deviation of :data:`GRADED_SPREAD`, by limits that
-    hold whatever their shape."""
+    """The same of graded scores whose differences have a standard deviation that is told (by default
+    :data:`GRADED_SPREAD`), by limits that hold whatever their shape."""
     detectable_symmetric: float
     """The same by sign flips, unless rare large opposite cases exist."""
     finds_nulls: float
@@ -81,11 +81,99 @@ class Preview:
     """The same for the arms in the order in which the design lists them."""
 
 
-def forecast(items: int, blocks: int, *, margin: float, flips: float = FLIPS) -> Forecast:
+@dataclass(frozen=True, slots=True)
+class NoiseForecast:
+    """What the A/A arm says, on the first items, of the rest: its reach and its price, before it is paid."""
+
+    study: Study
+    asked: int
+    """Items that the full prompt and the A/A arm have both answered."""
+    replicates: int
+    noise: float
+    """Mean squared difference of an item's two scores though nothing but a line end differs; of 0/1 scores of one
+    answer each the share that flips."""
+    graded: bool
+    forecast: Forecast
+    rows_left: int
+    hours: float
+    """What these take at the pace so far."""
+    usd: float
+    """What they cost at what one has cost so far."""
+    usd_left: float | None
+    """What is left of the budget; ``None`` where there is none."""
+    hours_left: float | None
+    another_replicate: float | None
+    """Smallest effect found with one more answer an item; ``None`` where answers are greedy, and would be the same."""
+
+    @property
+    def detectable(self) -> float:
+        """Smallest effect of a block that is found with 80 % power, after the correction over blocks."""
+        return self.forecast.detectable_any_shape if self.graded else self.forecast.detectable
+
+    @property
+    def affordable(self) -> bool:
+        """Whether what is left pays for the rest."""
+        return not (
+            (self.usd_left is not None and self.usd > self.usd_left)
+            or (self.hours_left is not None and self.hours > self.hours_left)
+        )
+
+
+def forecast_by_noise(
+    study: Study, arms: Mapping[str, ArmScores], log: Path, rows_left: int
+) -> NoiseForecast | None:
+    """What the A/A arm on the items so far says of the whole ablation; ``None`` where fewer than two items have both.
+
+    Noise of a mean over replicates is what it was measured to be. One more of them lessens what lies within an item in
+    proportion (Miller 2024); twice the items lessen all of it, so they come first where there are any.
+    """
+    noise = flip_rate(arms[FULL].values, arms[AGAIN].values)
+    if not math.isfinite(noise):
+        return None
+    differences = arms[FULL].values - arms[AGAIN].values
+    asked = int(np.isfinite(differences).sum())
+    if asked < 2:
+        return None
+    request = study.request
+    greedy = study.base.regimes[request.regime].greedy
+    replicates = 1 if greedy else request.seeds
+    graded = not all(arms[name].binary for name in (FULL, AGAIN))
+    blocks, units = len(study.free) * len(study.each), study.clusters
+
+    def reach(of: float) -> Forecast:
+        return forecast(
+            units, blocks, margin=request.margin, flips=min(1.0, of), spread=math.sqrt(max(of, 1 / units))
+        )
+
+    spent = read_spent(log)
+    calls = max(1, sum(line.calls for line in spent.starts))
+    found = NoiseForecast(
+        study,
+        asked,
+        replicates,
+        noise,
+        graded,
+        reach(noise),
+        rows_left,
+        rows_left * spent.seconds / calls / 3600,
+        rows_left * spent.cost_usd / calls,
+        None if request.budget_usd is None else max(0.0, request.budget_usd - spent.cost_usd),
+        None if request.budget_hours is None else max(0.0, request.budget_hours - spent.seconds / 3600),
+        None,
+    )
+    if greedy:
+        return found
+    more = replace(found, forecast=reach(noise * replicates / (replicates + 1)))
+    return replace(found, another_replicate=more.detectable)
+
+
+def forecast(
+    items: int, blocks: int, *, margin: float, flips: float = FLIPS, spread: float = GRADED_SPREAD
+) -> Forecast:
     """What so many items can show of so many blocks if ``flips`` of the answers flip by chance.
 
-    The chance of finding a block without effect is that of the test itself on flips that go either way. Raises
-    ``ConfigError`` for a share that is none.
+    ``spread`` is the standard deviation of the differences of graded scores. The chance of finding a block without
+    effect is that of the test itself on flips that go either way. Raises ``ConfigError`` for a share that is none.
     """
     if not 0 <= flips <= 1:
         raise ConfigError(f"--assume-flips {flips}: a share between 0 and 1 is needed")
@@ -105,14 +193,14 @@ def forecast(items: int, blocks: int, *, margin: float, flips: float = FLIPS) ->
         margin,
         flips,
         detectable=min(1.0, reach * math.sqrt(max(flips, 1 / items) / items)),
-        detectable_any_shape=_detectable_any_shape(items, blocks),
-        detectable_symmetric=min(1.0, reach * GRADED_SPREAD / math.sqrt(items)),
+        detectable_any_shape=_detectable_any_shape(items, blocks, spread),
+        detectable_symmetric=min(1.0, reach * spread / math.sqrt(items)),
         finds_nulls=_chance_to_find_a_null(items, margin, flips),
         least_for_no_worse=_least(enough, most // 2, most),
     )
 
 
-def _detectable_any_shape(items: int, blocks: int) -> float:
+def _detectable_any_shape(items: int, blocks: int, spread: float) -> float:
     """The least mean difference that limits of any shape tell from 0, in four of five samples of normal scores.
 
     A sample is stood for by its quantiles; what power adds is the standard error of its mean times the power's own
@@ -122,7 +210,7 @@ def _detectable_any_shape(items: int, blocks: int) -> float:
     if items < 2:
         return 1.0
     scores = special.ndtri((np.arange(items) + 0.5) / items)
-    scores *= GRADED_SPREAD / scores.std()
+    scores *= spread / scores.std()
 
     def shown(mean: float) -> bool:
         sample = np.clip(scores + mean, -1.0, 1.0)
@@ -134,7 +222,7 @@ def _detectable_any_shape(items: int, blocks: int) -> float:
     for _ in range(20):
         middle = (low + high) / 2
         low, high = (low, middle) if shown(middle) else (middle, high)
-    return min(1.0, high + float(special.ndtri(POWER)) * GRADED_SPREAD / math.sqrt(items))
+    return min(1.0, high + float(special.ndtri(POWER)) * spread / math.sqrt(items))
 
 
 def _chance_to_find_a_null(items: int, margin: float, flips: float) -> float:
@@ -194,7 +282,7 @@ def _preview(study: Study) -> Preview:
     sizes = estimate_plan(plan)
     flips, basis = _expected_flips(study, plan)
     listed = list(study.design.first)
-    comparisons = len(study.free) * len(study.each)
+    comparisons = len(study.design.changed) or len(study.free) * len(study.each)
     ordered = [next(arm for arm in listed if arm.id == cell.condition.id) for cell in plan.cells]
     return Preview(
         study,

@@ -16,6 +16,7 @@ from pcsuite.ablation import across_picture, picture
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.arms import FULL
+from pcsuite.ablation.screen import TOGETHER
 from pcsuite.errors import AnalysisError, require
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.pages.figures import drawing
@@ -55,13 +56,13 @@ def render_ablation(result: AblationResult) -> str:
         trim_sentence=picture.trim_sentence(result),
         drops=picture.drop_rows(result),
         diff=picture.diff_lines(result),
-        undecided=[*picture.undecided_lines(result), *picture.posterior_lines(result)],
+        undecided=[
+            *picture.amount_lines(result),
+            *picture.undecided_lines(result),
+            *picture.posterior_lines(result),
+        ],
         margin=picture.margin_sentence(result),
-        limits=(
-            "limits are those of confidence sequences, which hold at every look and for all blocks together"
-            if study.request.until
-            else "intervals are 95 %; p is Holm's, over all blocks"
-        ),
+        limits=picture.limits_words(study.request),
         measures=list(picture.shown_measures(result).values()),
         flips=flip_examples(result),
         texts={block.name: cut_text(block.text) for block in study.prompt.blocks},
@@ -133,7 +134,19 @@ def _tables(result: AblationResult) -> dict[str, Any]:
                 *(picture.measure_words(name, result.measures[entry.block][name]) for name in shown),
             ]
             for entry in result.verdicts
+            if entry.verdict != TOGETHER
         ],
+        "groups": [
+            (
+                entry.name,
+                "split" if entry.split else "",
+                picture.verdict_words(result, entry.verdict),
+                picture.interval_words(entry.verdict.effect, 3),
+                p_text(entry.verdict.p_value),
+            )
+            for entry in result.groups
+        ],
+        "group_sentences": picture.group_sentences(result),
         "steps": [
             (
                 ", ".join(step.dropped),

@@ -16,8 +16,11 @@ from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.amounts import AmountChange
 from pcsuite.ablation.arm_measures import MEASURES, TARGET_MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
-from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
+from pcsuite.ablation.covariate import covariate_sentence
+from pcsuite.ablation.forecast import GRADED_SPREAD, NoiseForecast, Preview
 from pcsuite.ablation.reach import unknown_line
+from pcsuite.ablation.request import AblationRequest
+from pcsuite.ablation.screen import TOGETHER, GroupVerdict, expected_arms, most_arms, unsplit
 from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
@@ -47,7 +50,10 @@ BLOCKS = TableSpec(
     "block that could be left out (`outputs/ablations/<run>/blocks.csv`)",
     (
         Column("block", "name of the block"),
-        Column("verdict", "helps, hurts, no worse without it, helps only as filler, undecided or not tested"),
+        Column(
+            "verdict",
+            "helps, hurts, no worse without it, helps only as filler, undecided, not tested, or only in a group",
+        ),
         Column("note", "what the verdict does not say"),
         Column("clause", "what the verdict assumes of the shape of graded scores; empty where nothing"),
         Column(
@@ -78,6 +84,7 @@ BLOCKS = TableSpec(
         Column("more_items", "further items that would decide an undecided block, were it as seen"),
         Column("tokens", "tokens of the block"),
         Column("dropped", "whether the trimmed prompt is without it"),
+        *interval("adjusted", "the effect with --covariate taken off; limits hold for this block alone"),
         *interval("answered", "what the block changes in the share of readable answers"),
         *interval("prompt_tokens", "what it changes in prompt tokens"),
         *interval("completion_tokens", "what it changes in answer tokens"),
@@ -151,21 +158,21 @@ def shown_measures(result: AblationResult) -> dict[str, str]:
 
 
 def amount_lines(result: AblationResult) -> list[str]:
-    """What leaving out a block saves or costs a target, a line for each block, after the verdict on the score.
+    """What leaving out a block or group saves or costs, a line for each, after the verdict on the score.
 
     What was seen and is not claimed is left to the table of blocks; where something else is in the way, that is said.
     """
+    verdicts = {entry.block: entry for entry in result.verdicts}
+    verdicts |= {entry.name: entry.verdict for entry in result.groups}
     lines = []
-    for entry in result.verdicts:
-        of_block = [change for change in result.amounts if change.block == entry.block]
+    for name in dict.fromkeys(change.block for change in result.amounts):
+        of_block = [change for change in result.amounts if change.block == name]
         claims = [change for change in of_block if change.verdict in ("less", "more")]
         if claims:
             clause = next((f", {change.clause}" for change in claims if change.clause), "")
             said = ", ".join(map(amount_words, claims))
-            lines.append(f"{entry.block}: {verdict_words(result, entry)}; without it {said}{clause}.")
-        lines += [
-            f"{entry.block}: {one.words} seen, not claimed: {one.note}." for one in of_block if one.note
-        ]
+            lines.append(f"{name}: {verdict_words(result, verdicts[name])}; without it {said}{clause}.")
+        lines += [f"{name}: {one.words} seen, not claimed: {one.note}." for one in of_block if one.note]
     return lines
 
 
@@ -179,6 +186,7 @@ def block_views(result: AblationResult) -> list[BlockView]:
     verdicts = {entry.block: entry for entry in result.verdicts}
     largest = max((abs(entry.effect.value) for entry in result.verdicts if entry.effect.defined), default=0.0)
     dropped = result.trim.dropped if result.trim is not None else ()
+    together = {name: entry for entry in unsplit(result.groups) for name in entry.blocks}
     views = []
     for number, block in enumerate(result.study.prompt.blocks, start=1):
         if block.kind == PLACE:
@@ -206,6 +214,13 @@ def block_views(result: AblationResult) -> list[BlockView]:
                 estimate=entry.effect,
                 words=verdict_words(result, entry),
             )
+            if (group := together.get(block.name)) is not None:
+                view = replace(
+                    view,
+                    effect=f"all {len(group.blocks)}: {interval_words(group.verdict.effect)}",
+                    details=(group_sentence(result, group),),
+                    words=f"{TOGETHER}: {group.name}",
+                )
         views.append(view)
     return views
 
@@ -235,6 +250,8 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
         yield f"limits for all blocks at once; for this block alone {alone}"
     if entry.against_sham is not None:
         yield f"against a sham of the same length: {interval_words(entry.against_sham, 3)}"
+    if (adjusted := result.adjusted.get(entry.block)) is not None:
+        yield f"with the covariate taken off: {interval_words(adjusted.estimate, 3)}"
     if entry.form and entry.lenient is not None:
         lenient = f"{entry.lenient_verdict}, {interval_words(entry.lenient, 3)}"
         yield f"under the lenient rules: {lenient}. {entry.form[:1].upper()}{entry.form[1:]}"
@@ -285,6 +302,14 @@ def _item_names(names: Sequence[str]) -> str:
 # What is said in sentences.
 
 
+def limits_words(request: AblationRequest) -> str:
+    """What the limits of blocks are, and what p is corrected for."""
+    if not request.until:
+        return "intervals are 95 %; p is Holm's, over all blocks"
+    whose = "confidence sequences" if request.looks is None else f"{request.looks} planned looks"
+    return f"limits are those of {whose}, which hold at every look and for all blocks together"
+
+
 def headline(result: AblationResult) -> str:
     """The answer in one sentence.
 
@@ -313,8 +338,57 @@ def headline(result: AblationResult) -> str:
                 part = part.replace(" helps", " help").replace(" hurts", " hurt")
                 part = f"each of {part} alone" if verdict == "no worse without it" else part
             parts.append(f"{part}, {less}" if verdict == "no worse without it" else part)
+    parts += [_of_group(entry, less) for entry in _told(result)]
     parts += [f"{entry.block}: {form_words(entry)}" for entry in result.verdicts if entry.changes_form_alone]
     return "; ".join(parts) + "."
+
+
+def _told(result: AblationResult) -> list[GroupVerdict]:
+    """Groups that something is said of: those not split, and those that matter though nothing within them is shown
+    to."""
+    return [
+        entry
+        for entry in result.groups
+        if len(entry.blocks) > 1 and (not entry.split or (entry.verdict.moves and not entry.within))
+    ]
+
+
+def _of_group(entry: GroupVerdict, less: str) -> str:
+    """What the headline says of a group: always of all its blocks together."""
+    forms = {
+        "helps": "{} together help",
+        "hurts": "{} together hurt",
+        "no worse without it": f"{{}} together can go, {less}",
+        "undecided": "{} together undecided",
+        "not tested": "{} together not tested",
+    }
+    return forms[entry.verdict.verdict].format(join_words(entry.blocks))
+
+
+def group_sentence(result: AblationResult, entry: GroupVerdict) -> str:
+    """What is known of a group of blocks, and what is not."""
+    these, change = join_words(entry.blocks), interval_words(entry.verdict.effect, 3)
+    said = {
+        "helps": f"the {len(entry.blocks)} together help",
+        "hurts": f"the {len(entry.blocks)} together hurt",
+        "no worse without it": f"these {len(entry.blocks)} together: no worse without them"
+        f" (margin {result.study.request.margin:g})",
+        "undecided": f"these {len(entry.blocks)} together are undecided ({_undecided(entry.verdict)})",
+        "not tested": f"not tested: {entry.verdict.note.removeprefix('not tested: ')}",
+    }[entry.verdict.verdict]
+    alone = " Nothing is said of one of them alone: one may help and another hurt."
+    if entry.split and entry.verdict.moves and not entry.within:
+        alone = " No part of them is shown to by itself: they may make up for each other, or the items are too few."
+    elif entry.split:
+        alone = ""
+    small = entry.verdict.moves and entry.verdict.note
+    by_less = f" {entry.verdict.note}, so they were not split" if small and not entry.split else ""
+    return f"{these}: {said}{by_less}, {change}.{alone}"
+
+
+def group_sentences(result: AblationResult) -> list[str]:
+    """A sentence on every group that something is said of."""
+    return [group_sentence(result, entry) for entry in _told(result)]
 
 
 def trim_sentence(result: AblationResult) -> str:
@@ -346,8 +420,8 @@ def trim_sentence(result: AblationResult) -> str:
     if not trim.dropped:
         return f"{_not_confirmed(trim, result)}{single} The prompt stays as it is."
     step = next(step for step in trim.steps if step.confirmed)
-    saved = f"{result.saved_tokens:,.0f} {MEASURES[result.study.token_measure]}"
-    if result.saved_usd > 0:  # not where no price is known
+    saved = saved_tokens_words(result)
+    if result.saved_usd and math.isfinite(result.saved_usd):
         saved += f" and ${result.saved_usd:,.4f}"
     change = interval_words(step.simultaneous or step.difference, 3)
     return (
@@ -356,6 +430,13 @@ def trim_sentence(result: AblationResult) -> str:
         f" {margin:g}."
         f" It saves {saved} per 1,000 calls."
     )
+
+
+def saved_tokens_words(result: AblationResult) -> str:
+    """``1,200 prompt tokens``: what the trimmed prompt saves, where the system says what it takes."""
+    known = math.isfinite(result.saved_tokens)
+    number = f"{result.saved_tokens:,.0f}" if known else "an unknown number of"
+    return f"{number} {MEASURES[result.study.token_measure]}"
 
 
 def _not_confirmed(trim: Trim, result: AblationResult) -> str:
@@ -587,12 +668,12 @@ def print_preview(preview: Preview, console: Console) -> None:
         ),
         f"design: {study.design.why}",
         f"arms: {', '.join(arm.id for arm in study.design.first)}"
-        + ("; then shams of blocks that help or hurt" if study.design.first != study.design.arms else ""),
+        + (f"; then shams of {_found(study)}" if study.design.first != study.design.arms else ""),
         f"rows: {preview.rows:,} ({len(study.design.first)} arms × {_asked_words(study)}),"
         f"{f' {preview.done:,} of them done;' if preview.done else ''} about {preview.max_tokens:,} tokens"
         f" and {'an unknown cost' if preview.max_cost_usd is None else f'${preview.max_cost_usd:,.2f}'}"
-        f" ({price_words(study.model)}) if every answer runs to its limit; looking for a shorter prompt adds up to"
-        f" {(len(study.free) + 4) * sum(one.chosen_on for one in study.each):,} rows",
+        f" ({price_words(study.model)}) if every answer runs to its limit{_later_rows(study)}",
+        *screening_lines(study),
         f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({preview.prefix_as_listed:.0%} in the design's own order)",
         f"reach with {count}, if {preview.forecast.flips:.1%} of answers flip by chance"
@@ -602,7 +683,8 @@ def print_preview(preview: Preview, console: Console) -> None:
         f"  if scores are graded (differences of a standard deviation of {GRADED_SPREAD:g}):"
         f" {preview.forecast.detectable_any_shape:.2f} whatever their shape,"
         f" {preview.forecast.detectable_symmetric:.2f} {CLAUSE}",
-        f"  a block without effect is found to be no worse without it (margin {study.request.margin:g}) in"
+        f"  a {'change' if study.design.changed else 'block'} without effect is found to be no worse"
+        f"{'' if study.design.changed else ' without it'} (margin {study.request.margin:g}) in"
         f" {preview.forecast.finds_nulls:.0%} of studies" + (f" ({other.finds_nulls:.0%})" if other else ""),
         f"  one lost call would move a bound by {1 / study.count:.3f}",
     ]
@@ -621,6 +703,77 @@ def print_preview(preview: Preview, console: Console) -> None:
         lines.append(f"  nothing will be tested: {reason.removeprefix('not tested: ')}")
     for line in lines:
         console.print(line, markup=False, highlight=False)
+
+
+def noise_forecast_lines(found: NoiseForecast) -> list[str]:
+    """What the A/A arm says before the rest is paid for: the noise, what can be shown at it, and the price."""
+    study = found.study
+    size = f"{items_words(study.count, study.clusters)}" + (
+        f" × {found.replicates}" if found.replicates > 1 else ""
+    )
+    moved = (
+        f"scores moved by {math.sqrt(found.noise):.3f} (root mean square)"
+        if found.graded or found.replicates > 1
+        else f"{found.noise:.1%} of the scores moved"
+    )
+    price = f"about {hours_words(found.hours)}" + (f" and ${found.usd:,.2f}" if found.usd else "")
+    lines = [
+        f"A/A on {counted(found.asked, 'item')}: {moved} by chance alone. At this noise {size} can show"
+        f" {found.detectable:.2f} of each of {len(study.free)} blocks; {price} for the {found.rows_left:,} rows left.",
+    ]
+    if not found.affordable:
+        left = [
+            *([f"${found.usd_left:,.2f}"] if found.usd_left is not None else []),
+            *([hours_words(found.hours_left)] if found.hours_left is not None else []),
+        ]
+        lines.append(
+            f"The budget ends it before ({' and '.join(left)} left): what is answered until then is judged."
+        )
+    if found.another_replicate is not None:
+        lines.append(
+            f"One more answer an item (--seeds {found.replicates + 1}) would show {found.another_replicate:.2f}; as"
+            " many calls on further items would show no less, and say more of other items."
+        )
+    return lines
+
+
+def hours_words(hours: float) -> str:
+    """``3.2 h``, ``12 min`` or ``40 s``."""
+    if hours >= 1:
+        return f"{hours:.1f} h"
+    return f"{hours * 60:.0f} min" if hours * 60 >= 1 else f"{hours * 3600:.0f} s"
+
+
+def screening_lines(study: Study) -> list[str]:
+    """Of a screening: how many prompts it takes at worst and on average, against leaving out every block by itself."""
+    if study.design.name != "groups":
+        return []
+    free, count = study.free, study.count
+    some = max(1, round(len(free) / 6))
+    expected = {mattering: expected_arms(free, mattering) for mattering in (0, some, round(len(free) / 2))}
+    on_average = ", ".join(
+        f"{arms:.0f} where {mattering or 'none'} of {len(free)} blocks matter{'s' if mattering == 1 else ''}"
+        for mattering, arms in expected.items()
+    )
+    return [
+        f"screening: {on_average} on average, at most {most_arms(free)} prompts with a group or block left out"
+        f" ({count} rows each); every block by itself takes {len(free)}",
+    ]
+
+
+def _found(study: Study) -> str:
+    """Of what shams are asked."""
+    return "changes that make it better or worse" if study.design.changed else "blocks that help or hurt"
+
+
+def _later_rows(study: Study) -> str:
+    """What is asked after the arms: shams of changes, or shorter prompts."""
+    if study.design.changed:
+        return (
+            f"; shams add up to {sum(arm.kind == 'sham' for arm in study.design.arms) * study.count:,} rows"
+        )
+    most = (len(study.free) + 4) * sum(one.chosen_on for one in study.each)
+    return f"; looking for a shorter prompt adds up to {most:,} rows"
 
 
 def _asked_words(study: Study) -> str:
@@ -661,7 +814,7 @@ def print_ablation(result: AblationResult, console: Console) -> None:
 
 def sentences(result: AblationResult) -> list[str]:
     """All that is said beside the picture, a sentence each."""
-    lines = [headline(result)]
+    lines = [headline(result), *group_sentences(result)]
     lines += [f"{entry.words} ({interval_words(entry.estimate)})." for entry in result.interactions]
     parts = result.study.prompt.mixed
     lines += [
@@ -669,12 +822,14 @@ def sentences(result: AblationResult) -> list[str]:
         for entry in result.verdicts
         if entry.verdict in ("helps", "hurts") and entry.block in parts
     ]
-    lines += [f"{entry.block}: {entry.words}." for entry in result.adherence]
     lines += amount_lines(result)
+    lines += [f"{entry.block}: {entry.words}." for entry in result.adherence]
     margin = margin_sentence(result)
     lines += [*undecided_lines(result), *([margin] if margin else [])]
     lines += posterior_lines(result)
     lines += yearly_lines(result)
+    if (covariate := result.study.covariate) is not None:
+        lines.append(covariate_sentence(covariate, result.study.count, result.adjusted.values()))
     return [*lines, noise_sentence(result), trim_sentence(result)]
 
 
@@ -797,6 +952,8 @@ def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
             "tokens": result.block_tokens[entry.block],
             "dropped": result.trim is not None and entry.block in result.trim.dropped,
         }
+        adjusted = result.adjusted.get(entry.block)
+        record |= limits_record("adjusted", None if adjusted is None else adjusted.estimate)
         for name in MEASURES:
             record |= limits_record(name, result.measures[entry.block][name])
         record |= {**limits_record("lenient_effect", entry.lenient), "lenient_verdict": entry.lenient_verdict}
@@ -852,6 +1009,34 @@ def document(result: AblationResult) -> dict[str, Any]:
             }
             | limits_record("change", change.change)
             for change in result.amounts
+        ],
+        "covariate": None
+        if study.covariate is None
+        else {
+            "source": study.covariate.source,
+            "items": len(study.covariate.values),
+            "says": covariate_sentence(study.covariate, study.count, result.adjusted.values()),
+            "adjusted": {
+                name: limits_record("effect", entry.estimate)
+                | {"slope": entry.slope, "saved": _json(entry.saved)}
+                for name, entry in result.adjusted.items()
+            },
+        },
+        "groups": [
+            {
+                "blocks": list(entry.blocks),
+                "verdict": entry.verdict.verdict,
+                "note": entry.verdict.note,
+                "clause": entry.verdict.clause,
+                "says": group_sentence(result, entry) if len(entry.blocks) > 1 else "",
+                "no_worse": entry.verdict.no_worse,
+                "split": entry.split,
+                "p": entry.verdict.p_value,
+                "lenient_verdict": entry.verdict.lenient_verdict,
+                "form": entry.verdict.form or None,
+            }
+            | limits_record("effect", entry.verdict.effect)
+            for entry in result.groups
         ],
         "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
         "interactions": [

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.ablation.arms import DesignName
-from pcsuite.config.definitions import CheckSpec, TaskSpec
+from pcsuite.config.definitions import CheckSpec, Place, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite
 from pcsuite.config.profile import MissingAnswers, ReproSection
 from pcsuite.config.spellings import regime_id
@@ -78,6 +78,8 @@ class AblationRequest(init_task.TableRequest):
     literal: tuple[str, ...] = ()
     """Words that look like variables and are meant to the letter."""
     design: DesignName = "auto"
+    at: tuple[Place, ...] = ()
+    """Of the design ``order``: the places that blocks are moved to; by default all that the prompt has."""
     controls: bool = True
     margin: float = MARGIN
     assume: Assumption = "nothing"
@@ -86,6 +88,8 @@ class AblationRequest(init_task.TableRequest):
     """Whether each block has the probabilities that it helps, and that it matters less than the margin."""
     until: Literal["decided"] | None = None
     """Ask batches of items until every block is decided, instead of all of them."""
+    looks: int | None = None
+    """With ``until``: look so many times, after equal parts of the items, instead of after every batch."""
     missing: MissingAnswers | None = None
     """What is made of answers that never came; by default what the profile says, ``bound``."""
     regime: str = "D0"
@@ -93,6 +97,12 @@ class AblationRequest(init_task.TableRequest):
     """Seeds of a sampled regime."""
     max_tokens: int | None = None
     assume_flips: float | None = None
+    covariate: str | None = None
+    """A log or a table with a number for each item, by which effects are adjusted beside the plain ones."""
+    noise_first: int | None = None
+    """Items on which the full prompt and the A/A arm are asked before the rest, which is then forecast; by default 20
+    where there is a budget, else none."""
+    budget_hours: float | None = None
     calls_per_day: float | None = None
     """Calls a day, at which savings are told as money a year."""
     trim: bool = True

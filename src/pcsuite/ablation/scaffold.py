@@ -6,14 +6,17 @@ With a prompt its blocks become operators and the profile asks the prompt with a
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
-from pcsuite._util.files import sha256_file
+from pcsuite._util.files import sha256_file, write_errors
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.study import as_yaml, prepare
 from pcsuite.config.load import Suite, load_suite
@@ -36,6 +39,8 @@ from pcsuite.runners.estimate import estimate_plan
 from pcsuite.runners.plan import build_plan
 
 PROFILE = "profile.yaml"
+UNFINISHED = ".init-unfinished"
+"""There while ``init`` writes the folder: where it was killed the same command goes on."""
 CACHE = ".cache"
 GIT_IGNORES = f"""\
 # Results and stored answers stay here; the items that the profile asks are part of it.
@@ -92,20 +97,43 @@ def scaffold(request: ScaffoldRequest) -> Scaffold:
             raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     if request.folder.exists() and not request.folder.is_dir():
         raise ConfigError(f"{request.folder} is a file", hint="name a new folder")
+    if (request.folder / UNFINISHED).is_file():
+        request = replace(request, overwrite=True)  # what is there is what an earlier start was killed over
     if request.folder.is_dir() and any(request.folder.iterdir()) and not request.overwrite:
         raise ConfigError(f"{request.folder} is not empty", hint="name a new folder, or say --overwrite")
     check_scorer(request.scorer)
-    if request.prompt is None:
-        suite, reading, related = _ladder(request)
-    else:
-        suite, reading, related = _blocks(request, request.prompt)
-    plan = build_plan(suite)
-    (request.folder / "README.md").write_text(_readme(request, reading), encoding="utf-8")
-    ignores = request.folder / ".gitignore"
-    if not ignores.exists():
-        ignores.write_text(GIT_IGNORES, encoding="utf-8")
+    with _being_made(request.folder):
+        if request.prompt is None:
+            suite, reading, related = _ladder(request)
+        else:
+            suite, reading, related = _blocks(request, request.prompt)
+        plan = build_plan(suite)
+        (request.folder / "README.md").write_text(_readme(request, reading), encoding="utf-8")
+        ignores = request.folder / ".gitignore"
+        if not ignores.exists():
+            ignores.write_text(GIT_IGNORES, encoding="utf-8")
     tokens = sum(entry.max_tokens for entry in estimate_plan(plan))
     return Scaffold(request.folder, request.folder / PROFILE, reading, related, plan.calls, tokens)
+
+
+@contextmanager
+def _being_made(folder: Path) -> Iterator[None]:
+    """Have a folder say that it is not finished, for the length of the block.
+
+    Where something is wrong the mark is gone again, and so are folders that were made for it alone.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    mark = folder / UNFINISHED
+    with write_errors(ConfigError, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        mark.write_text("pcsuite init was ended here; the same command goes on\n", encoding="utf-8")
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
+        with suppress(OSError):  # one that holds something stays
+            for path in made:
+                path.rmdir()
 
 
 def _readme(request: ScaffoldRequest, reading: str) -> str:
@@ -224,5 +252,5 @@ def _copy(request: ScaffoldRequest, prompt: Path | None) -> None:
     written = profile.read_text(encoding="utf-8")
     content = yaml.safe_load(written)
     content["run"]["made_from"] = made_from
-    comment = "".join(line for line in written.splitlines(keepends=True) if line.startswith("#"))
+    comment = "".join(re.findall(r"^#[^\n]*\n", written, re.MULTILINE))
     profile.write_text(comment + as_yaml(content), encoding="utf-8")

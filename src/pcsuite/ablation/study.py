@@ -22,6 +22,7 @@ from pcsuite._util.files import replacing
 from pcsuite._util.folder_template import Template
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.ablation.arms import (
+    CHANGES,
     FULL,
     SHAM_PREFIX,
     Design,
@@ -33,6 +34,8 @@ from pcsuite.ablation.arms import (
     operator_texts,
     without,
 )
+from pcsuite.ablation.changes import WHOLE, changed_design, plain_block
+from pcsuite.ablation.covariate import Covariate
 from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ConditionsFile, ModelSpec
@@ -54,11 +57,16 @@ from pcsuite.prompts.prompt_files import read_prompt_files
 from pcsuite.prompts.verbatim import fill_placeholders, render_jinja
 
 SIMULATED = "simulated"
+FINGERPRINT = "ablation.sha256"
+"""The note in an ablation's folder of what it ablates."""
+NOISE_ITEMS = 20
+"""Items on which an ablation with a budget asks its A/A arm before anything else."""
 BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
+MOST_LOOKS = 20
 _FOLDER = "ablations"
 _COUNTS = ("seeds", "limit", "max_tokens", "budget_tokens", "check_memory_mb")
-_AMOUNTS = ("budget_usd", "calls_per_day", "check_seconds")
+_AMOUNTS = ("budget_usd", "budget_hours", "calls_per_day", "check_seconds")
 """Fields of a request that are numbers above 0: whole ones, and any."""
 _PROFILE, _CONDITIONS = "profile.yaml", "conditions.yaml"
 _JOURNAL = ".study.changes"
@@ -79,6 +87,8 @@ class Study:
     """Those that are asked, in their order."""
     results: str = "."
     """Folder of the run's results, as the profile in :attr:`folder` names it."""
+    covariate: Covariate | None = None
+    """What was known of the items before."""
     beside: tuple[Study, ...] = ()
     """The same ablation on further models and tables: the same prompt, arms, folder and log."""
 
@@ -132,6 +142,15 @@ class Study:
     def clusters(self) -> int:
         """Clusters of the items that are asked."""
         return count_clusters(self.items)
+
+    @property
+    def noise_items(self) -> int:
+        """Items on which the full prompt and the A/A arm are asked first; 0 where all arms are asked side by side."""
+        request = self.request
+        if request.noise_first is not None:
+            return request.noise_first
+        budgets = (request.budget_usd, request.budget_hours, request.budget_tokens)
+        return NOISE_ITEMS if any(budget is not None for budget in budgets) else 0
 
     def write(self, arms: Iterable[PromptArm]) -> Suite:
         """Write the profile with these arms and load it as any profile is loaded.
@@ -204,11 +223,16 @@ class Study:
                 task["grammar_ref"] = f"{of_task}grammar.lark"
             tasks[study.task.id] = task
         templates = {block.name for block in self.prompt.blocks if block.jinja}
-        operators = {
+        operators: dict[str, dict[str, Any]] = {
             name: {"type": "verbatim", "template": text}
             | ({"syntax": "jinja"} if name.removeprefix(SHAM_PREFIX) in templates else {})
             for name, text in operator_texts(self.prompt).items()
         }
+        for piece in (piece for arm in self.design.arms for piece in arm.added):
+            entry: dict[str, Any] = {"type": "verbatim", "template": piece.text}
+            entry |= {"role": piece.role} if piece.role else {}
+            entry |= {"filler": True} if piece.filler else {}
+            operators[piece.name] = entry | ({"syntax": "jinja"} if piece.jinja else {})
         return texts | {
             "tasks.yaml": {"version": "1.0", "tasks": tasks},
             "models.yaml": {
@@ -259,6 +283,7 @@ class Study:
                     "max_items_per_task": max(study.count for study in self.each),
                     "max_tokens_overall": request.budget_tokens,
                     "max_cost_usd": request.budget_usd,
+                    "run_hours": request.budget_hours,
                     **base.profile.limits.model_dump(
                         mode="json", include={"stop_on_error_rate", "retry"}, exclude_defaults=True
                     ),
@@ -281,7 +306,8 @@ class Study:
         return {
             "primary": [{"condition": without(name, self.free).id, "baseline": FULL} for name in self.free],
             "margin": self.request.margin,
-            "stopping": {"rule": "no_worse", "batch": BATCH},
+            "stopping": {"rule": "no_worse"}
+            | ({"batch": BATCH} if self.request.looks is None else {"looks": self.request.looks}),
         }
 
     def fingerprint(self) -> str:
@@ -318,26 +344,54 @@ def prepare(request: AblationRequest) -> Study:
             f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
             hint="leave one of the two out",
         )
+    if request.looks is not None and (request.until is None or not 2 <= request.looks <= MOST_LOOKS):
+        raise ConfigError(
+            f"--looks {request.looks}: with --until decided, from 2 to {MOST_LOOKS}",
+            hint="--until decided --looks 4",
+        )
+    if request.at and request.design != "order":
+        raise ConfigError(f"--at {request.at[0]} is for --design order", hint="leave it out")
+    if request.design in CHANGES:
+        return _prepare_changes(request)
     study = _read_each(request, _FOLDER)
     free = study.free
     name: DesignName = "leave-one-out" if request.until else request.design
     design_within = partial(make_design, free, name, with_controls=request.controls)
     study = _with_design(study, design_within())
-    least = least_items(len(free) * len(study.each))
-    for one in study.each:
-        if one.count < least:
-            limited = request.limit is not None and one.count >= request.limit
-            several = f" on {len(study.each)} models and tables" if study.beside else ""
-            raise DataError(
-                f"{one.request.data}: {one.count} items are too few for {len(free)} blocks{several}: no test could tell"
-                " a difference",
-                hint=f"{'--limit' if limited else 'give'} {least} or more",
-            )
-        _check_context(one)
+    _check_items(study, least_items(len(free) * len(study.each)), f"{len(free)} blocks")
     if study.request.budget_tokens is not None or study.request.budget_usd is not None:
         affordable = min(_affordable_arms(one) for one in study.each) // len(study.each)
         study = _with_design(study, design_within(most_arms=affordable))
     return study
+
+
+def _prepare_changes(request: AblationRequest) -> Study:
+    """The study of a design that moves or repeats blocks, of one model and one table; nothing is dropped from it."""
+    if len(request.models) > 1 or request.more_data:
+        raise ConfigError(
+            f"--design {request.design} is asked of one model and one table", hint="a command for each"
+        )
+    study = _read_each(replace(request, trim=False), _FOLDER)
+    try:
+        design = changed_design(study.prompt, request.design, request.at, with_controls=request.controls)
+    except ConfigError as error:
+        raise ConfigError(f"{request.prompt}: {error.message}", hint=error.hint) from error
+    _check_items(study, least_items(len(design.changed)), f"{len(design.changed)} changed prompts")
+    return _with_design(study, design)
+
+
+def _check_items(study: Study, least: int, of: str) -> None:
+    """Raise where the items are too few for any test to reject, or the longest prompt does not fit into the context."""
+    for one in study.each:
+        if one.count < least:
+            limited = one.request.limit is not None and one.count >= one.request.limit
+            several = f" on {len(study.each)} models and tables" if study.beside else ""
+            raise DataError(
+                f"{one.request.data}: {one.count} items are too few for {of}{several}: no test could tell"
+                " a difference",
+                hint=f"{'--limit' if limited else 'give'} {least} or more",
+            )
+        _check_context(one)
 
 
 def _with_design(study: Study, design: Design) -> Study:
@@ -362,6 +416,15 @@ def _read_each(request: AblationRequest, kind: str) -> Study:
     if request.until and len(requests) > 1:
         raise ConfigError(
             "--until stops by one model and one table, and several are given", hint="leave it out"
+        )
+    if request.design == "groups" and len(requests) > 1:
+        raise ConfigError(
+            "--design groups splits by one model and one table, and several are given",
+            hint="ask one after the other, each with a --name",
+        )
+    if request.design == "groups" and request.posterior:
+        raise ConfigError(
+            "--posterior: blocks that are left out in groups have no effects of their own to shrink"
         )
     studies = [_read(one, kind) for one in requests]
     tables = dict[str, str]()
@@ -408,6 +471,7 @@ def _read(request: AblationRequest, kind: str) -> Study:
         request,
         budget_tokens=limits.max_tokens_overall if request.budget_tokens is None else request.budget_tokens,
         budget_usd=limits.max_cost_usd if request.budget_usd is None else request.budget_usd,
+        budget_hours=limits.run_hours if request.budget_hours is None else request.budget_hours,
         cluster=request.cluster or base.profile.cluster,
         missing=request.missing or base.profile.missing,
     )
@@ -439,7 +503,10 @@ def _read(request: AblationRequest, kind: str) -> Study:
     items = sample_items(items, request.limit, repro.global_seed, task.id, repro.deterministic_hash_seed)
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
     folder = Path(request.output_dir) / kind / request.run_name
-    return Study(request, prompt, task, model, only, folder, base, items)
+    covariate = None
+    if request.covariate is not None:
+        covariate = Covariate.read(Path(request.covariate), [item.item_id for item in items])
+    return Study(request, prompt, task, model, only, folder, base, items, covariate=covariate)
 
 
 def _takes_items(request: AblationRequest, base: Suite) -> bool:
@@ -526,7 +593,7 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
             raise ConfigError(f"--effect: model '{name}' is not simulated, its effects cannot be set")
         for key in request.effects:
             for block in key.split("*"):
-                if block.removeprefix("SHAM_") not in free:
+                if plain_block(block) not in (*free, WHOLE):
                     raise ConfigError(f"--effect: no block '{block}'", hint=did_you_mean(block, free))
         single = {key: value for key, value in request.effects.items() if "*" not in key}
         joint = {key: value for key, value in request.effects.items() if "*" in key}

@@ -80,6 +80,15 @@ class Trim:
         """Blocks of the set that was confirmed; none where none was."""
         return next((step.dropped for step in self.steps if step.confirmed), ())
 
+    def of_blocks(self, units: Mapping[str, Sequence[str]]) -> Trim:
+        """The same in blocks, where what was dropped are ``units`` of several."""
+
+        def blocks(names: Iterable[str]) -> tuple[str, ...]:
+            return tuple(block for name in names for block in units[name])
+
+        steps = tuple(replace(step, dropped=blocks(step.dropped)) for step in self.steps)
+        return replace(self, chosen=blocks(self.chosen), steps=steps)
+
 
 def choose_drops(
     cells: Sequence[tuple[Scores, Mapping[str, Scores]]],

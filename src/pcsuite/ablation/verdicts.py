@@ -46,12 +46,21 @@ from pcsuite.stats.prediction_powered import PredictionPowered
 
 Scores = npt.NDArray[np.float64]
 """One value an item, in the same order for every arm; ``nan`` where a call failed for good."""
-Verdict = Literal["helps", "hurts", "no worse without it", "helps only as filler", "undecided", "not tested"]
+Verdict = Literal[
+    "helps",
+    "hurts",
+    "no worse without it",
+    "helps only as filler",
+    "undecided",
+    "not tested",
+    "only in a group",
+]
 _MOVING: tuple[Verdict, ...] = ("helps", "hurts", "helps only as filler")
 POWER = 0.8
 MOST_SUSPECTS = 4  # six pairs, each of which is an arm of its own to pay for
 MOST_ITEMS = 1_000_000
 RAN_OUT = "the items ran out before it was decided"
+GIVEN_UP = "given up at look {} of {}: the items left would hardly have decided it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +157,9 @@ def judge_blocks(
     floor = at_floor(arms[FULL].values, margin)
     designed: list[Contrast] = []
     for block in blocks:
-        designed.append(_against_full(f"-{block}"))
+        designed.append(against_full(f"-{block}"))
         if f"~{block}" in arms and block not in powered:
-            designed.append(replace(_against_full(f"~{block}"), tested=False))
+            designed.append(replace(against_full(f"~{block}"), tested=False))
     measured = {entry.contrast.name: entry for entry in measure(arms, designed, rng=rng, resamples=resamples)}
     for block, effect in powered.items():
         measured[f"-{block}"] = measured[f"-{block}"].corrected_by(effect)
@@ -164,18 +173,18 @@ def judge_blocks(
     judged = []
     for block in blocks:
         result, sham = results[f"-{block}"], results.get(f"~{block}")
-        verdict, note = _in_words(
+        verdict, note = in_words(
             result.verdict, result.shown_no_worse, sham is not None and sham.shown_no_worse
         )
         more, on_answered = None, None
         if verdict == "undecided":
-            spread = _spread(result.measured)
+            spread = item_spread(result.measured)
             more = more_items(
                 result.measured.differences, margin, comparisons=comparisons or len(blocks), spread=spread
             )
         if by_name[f"-{block}"].weakened:
             seen = by_name[f"-{block}"].observed
-            on_answered, _ = _in_words(seen.verdict, seen.shown_no_worse, filler=False)
+            on_answered, _ = in_words(seen.verdict, seen.shown_no_worse, filler=False)
         bounds = result.measured.missing
         lacking = sum(arm.failed > 0 for arm in (arms[FULL], arms[f"-{block}"]) if arm.failed is not None)
         unsure = [arm.ambiguous > 0 for arm in (arms[FULL], arms[f"-{block}"]) if arm.ambiguous is not None]
@@ -216,7 +225,7 @@ def beside_lenient(strict: Sequence[BlockVerdict], lenient: Sequence[BlockVerdic
     return told
 
 
-def _spread(measured: Measurement) -> float | None:
+def item_spread(measured: Measurement) -> float | None:
     """Standard deviation of an item's difference as far as it counts: with what its cluster shares; else ``None``."""
     if measured.clusters is None or measured.n_clusters < 2:
         return None
@@ -227,12 +236,12 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _against_full(arm: str) -> Contrast:
+def against_full(arm: str) -> Contrast:
     """The full prompt less an arm, which is what is judged: a positive difference is the arm's loss."""
     return Contrast(arm, {FULL: 1.0, arm: -1.0}, better=-1)
 
 
-def _in_words(verdict: contrasts.Verdict, no_worse: bool, filler: bool) -> tuple[Verdict, str]:
+def in_words(verdict: contrasts.Verdict, no_worse: bool, filler: bool) -> tuple[Verdict, str]:
     """The verdict on the prompt without a block as one on the block, and a note."""
     if verdict == "worse" and filler:
         return "helps only as filler", ""
@@ -259,25 +268,34 @@ def judge_looks(
 
     ``arms`` are the full prompt and the shams that were asked, on the items that were asked until then.
     Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say. The
-    effect of a block that was decided early is free of the bias of stopping (:mod:`pcsuite.stats.early_stop`).
+    effect of a block that was decided early is free of the bias of stopping (:mod:`pcsuite.stats.early_stop`). Of
+    looks that were planned both are those of :func:`~pcsuite.contrasts.judge_planned_look`, and "helps" and "hurts" are
+    corrected over the blocks by Holm, as in a fixed design: the p-values hold at whichever look a block was stopped.
     """
     floor, judged = at_floor(arms[FULL].values, margin), []
     bounded = {name: replace(scores, bounds=(0, 1)) for name, scores in arms.items()}
-    family = Family("bonferroni", size=len(blocks))
-    for block in blocks:
+    planned = any(look.planned for look in looks.values())
+    method = contrasts.PLANNED if planned else "confidence sequence"
+    family = Family("holm" if planned else "bonferroni", size=len(blocks))
+    p_values = [looks[block].p_value if block in looks else 1.0 for block in blocks]
+    for block, p_value in zip(blocks, family.corrected(p_values).tolist(), strict=True):
         look = looks.get(block)
         if look is None:
-            nothing = undefined("confidence sequence", 0)
-            judged.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None, RAN_OUT))
+            judged.append(
+                BlockVerdict(block, "undecided", undefined(method, 0), 1.0, None, False, None, RAN_OUT)
+            )
             continue
         # The look is at the prompt without the block less the full one; an effect is the block's.
-        gain = Estimate(look.effect, look.low, look.high, look.level, look.items, "confidence sequence")
+        gain = Estimate(look.effect, look.low, look.high, look.level, look.items, method)
+        said = look.verdict
+        if planned and not look.missing and contrasts.is_reliable(p_value) and look.effect:
+            said = "better" if look.effect > 0 else "worse"
         sham = None
         if f"~{block}" in arms:
-            sham = judge_look(bounded, _against_full(f"~{block}"), Family("none", margin=margin))
-        no_worse = contrasts.rules_out_loss(gain, margin)
-        verdict, note = _in_words(
-            contrasts.above_floor(cast(contrasts.Verdict, look.verdict), at_floor=bool(floor)),
+            sham = judge_look(bounded, against_full(f"~{block}"), Family("none", margin=margin))
+        no_worse = look.no_worse if planned else contrasts.rules_out_loss(gain, margin)
+        verdict, note = in_words(
+            contrasts.above_floor(cast(contrasts.Verdict, said), at_floor=bool(floor)),
             no_worse,
             sham is not None and sham.no_worse,
         )
@@ -288,14 +306,19 @@ def judge_looks(
                 block,
                 verdict,
                 negated(gain),
-                float(family.corrected([look.p_value])[0]),
+                p_value,
                 sham.estimate if sham is not None and sham.estimate.n > 1 else None,
                 no_worse,
                 None,
-                RAN_OUT if verdict == "undecided" else note,
+                _open_end(look) if verdict == "undecided" else note,
             )
         )
     return judged
+
+
+def _open_end(look: Look) -> str:
+    """Why a block that was looked at is undecided."""
+    return GIVEN_UP.format(look.number, look.planned) if look.stopped and look.planned else RAN_OUT
 
 
 def at_floor(full: Scores, margin: float) -> str:

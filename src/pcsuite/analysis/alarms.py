@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pcsuite._util.text import counted, signed
 from pcsuite.analysis.load.item_scores import SCORE, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY
-from pcsuite.analysis.pairings import CONTROL, TWIN
+from pcsuite.analysis.pairings import CONTROL
+from pcsuite.analysis.tables.attribution import depending_on_the_bundle
 from pcsuite.analysis.tables.effects import UNEQUAL_FAILURES
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
 from pcsuite.analysis.twins import doing
@@ -44,11 +44,35 @@ CONSTANT_ITEMS = 8
 # At the floor nothing can be shown to hurt, at the ceiling nothing to help: the items decide, not the conditions.
 FLOOR, CEILING = 0.05, 0.98
 DEAD = 0.02
-"""Score up to which both sides of a comparison must lie for it to be one of nothing with nothing."""
+"""Score below which both sides of a comparison must lie for it to be one of nothing with nothing."""
 _MOST_NAMED = 4
 _CLEAN_ROWS = "kind = 'main' AND perturbation_type = 'none'"
 _ROWS_COUNTED = 500_000
 """Rows from which the most frequent answer is looked for among a part of the items."""
+
+
+IN_FEW_WORDS = {
+    "unreadable": "unreadable answers",
+    "ambiguous": "answers that can be read in two ways",
+    "truncated": "answers cut off",
+    "abstained": "abstentions",
+    "refused": "refusals",
+    "filtered": "filtered answers",
+    "too long": "prompts too long",
+    "failed": "failed calls",
+    OUTSIDE: "prompts of unequal length",
+    "nearly constant": "the same answer whatever the item",
+    "majority class": "no better than one answer for all",
+    "floor": "nothing right under any condition",
+    "ceiling": "everything right under every condition",
+    "sham is best": "a sham scores best",
+    "both at the floor": "comparisons of nothing with nothing",
+    "form": "the form changed, not the answers",
+    "interaction": "effects that do not add up",
+    "cannot decide": "too few items to decide",
+    NOT_VALIDATED: "a judge that nobody checked",
+}
+"""What a kind of alarm is about; of others the kind says it."""
 
 
 class Alarm(NamedTuple):
@@ -57,19 +81,25 @@ class Alarm(NamedTuple):
     kind: str
     text: str
 
+    @property
+    def in_few_words(self) -> str:
+        """What it is about, for a line that has no room for the sentence."""
+        return IN_FEW_WORDS.get(self.kind, self.kind)
+
 
 def find_alarms(
     tables: RunTables, scores: ItemScores, manifest: MergedManifest, effects: Iterable[Mapping[str, Any]]
 ) -> list[Alarm]:
-    """The alarms of loaded logs, the gravest first; none for a run in order.
+    """The alarms of loaded logs, the gravest kind first, and one of each kind before the second of any.
 
+    None for a run in order.
     ``effects`` are records of ``effects.csv``.
     """
     every = list(effects)
     records = [record for record in every if record["kind"] == CONTROL]
     # Where nobody controls the length of prompts, the task's band means nothing.
     shares = [alarm for alarm in _shares(tables) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
-    return [
+    found = [
         *_simulated(scores),
         *shares,
         *_constant(tables, manifest.tasks),
@@ -82,6 +112,10 @@ def find_alarms(
         *_unequal_failures(records),
         *_unchecked_judges(records),
     ]
+    # A study has many of one kind; they must not hide that there are others.
+    seen: Counter[str] = Counter()
+    rank = [seen.update([alarm.kind]) or seen[alarm.kind] for alarm in found]
+    return [alarm for _, alarm in sorted(zip(rank, found, strict=True), key=lambda pair: min(pair[0], 2))]
 
 
 def _simulated(scores: ItemScores) -> list[Alarm]:
@@ -240,7 +274,7 @@ def _best_is_sham(scores: ItemScores) -> list[Alarm]:
 def _dead(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
     """Comparisons of nothing with nothing, which belong in no denominator."""
     compared = [record for record in effects if record["metric"] == SCORE and record["control"] is not None]
-    dead = [record for record in compared if max(record["control"], record["treated"]) <= DEAD]
+    dead = [record for record in compared if round(max(record["control"], record["treated"]), 9) < DEAD]
     # Where all are, the task's alarm of the floor says so.
     if not dead or len(dead) == len(compared):
         return []
@@ -248,7 +282,7 @@ def _dead(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
     where = ", ".join(f"{name} {times}" for name, times in groups.most_common(_MOST_NAMED))
     where += f" and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
     text = (
-        f"{len(dead)} of {len(compared)} comparisons have both sides at {DEAD} or below ({where}): they can show"
+        f"{len(dead)} of {len(compared)} comparisons have both sides below {DEAD} ({where}): they can show"
         f" nothing; count {len(compared) - len(dead)} where shares of comparisons are told."
     )
     return [Alarm("both at the floor", text)]
@@ -270,23 +304,12 @@ def _form(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
 
 
 def _not_additive(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
-    """Operators whose effect depends on the bundle they join, so that no one number is theirs.
-
-    Two effects of the same operator differ where their limits, which hold for the whole family at once, are apart.
-    """
-    by_operator: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = {}
-    for record in effects:
-        if record["kind"] == TWIN and record["metric"] == SCORE and record.get("joint_low") is not None:
-            group = (record["task"], record["model"], record["decoding"], record["operator"])
-            by_operator.setdefault(group, []).append(record)
+    """Operators whose effect depends on the bundle they join, so that no one number is theirs."""
     alarms = []
-    for (task, model, decoding, operator), records in by_operator.items():
-        low, high = min(records, key=itemgetter("joint_high")), max(records, key=itemgetter("joint_low"))
-        if low["joint_high"] >= high["joint_low"]:
-            continue
+    for (task, model, decoding, operator), records in depending_on_the_bundle(effects).items():
         ways = " and ".join(
             f"{signed(record['delta'])} from {record['baseline']} to {record['condition']}"
-            for record in (low, high)
+            for record in records
         )
         text = (
             f"Effects do not add up: {operator} changes the score by {ways} on {task} × {model} × {decoding}; a share"

@@ -138,7 +138,9 @@ def analyse(
         changes = pool.submit(effects.effects, scores, specs, registered, gold, status)
         beside = [
             changes,
-            pool.submit(attribution.attribution, scores, specs),
+            pool.submit(
+                lambda: attribution.mark_divided(attribution.attribution(scores, specs), changes.result())
+            ),
             pool.submit(pooled.pooled, scores, specs),
             pool.submit(best.best_conditions, scores),
             pool.submit(summary.task_metrics, scores, specs),

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from pcsuite._util.files import replace_atomically, write_errors
-from pcsuite.ablation import AblationRequest, AblationResult, across_picture
+from pcsuite.ablation import AblationRequest, AblationResult, ChangeResult, across_picture
 from pcsuite.ablation import ablate as run_ablation
+from pcsuite.ablation import rearrange as run_changes
 from pcsuite.ablation.across import labels_of
+from pcsuite.ablation.arms import CHANGES
 from pcsuite.ablation.page import render_ablation, write_result
 from pcsuite.ablation.picture import blocks_table, headline, print_split, trim_sentence, verdict_records
 from pcsuite.ablation.study import Study, prompt_profile
@@ -167,10 +169,34 @@ def ablate(
         pcs.ablate("triage.md", "tickets.csv", models=["openai/old", "openai/new"]).differences()
     """
     request = request_of(prompt, data, scorer, settings)
+    if request.design in CHANGES:
+        raise ConfigError(f"design '{request.design}' leaves out no block", hint="pcs.rearrange")
     show = None if quiet else _show_split
     with told_as_given(request):
         ablated = run_ablation(request, quiet=quiet, use_cache=use_cache, executor=executor, show=show)
         return Ablation(ablated)
+
+
+def rearrange(
+    prompt: str | Path,
+    data: Rows,
+    *,
+    scorer: str | Path | Callable[..., Any] | None = None,
+    quiet: bool = False,
+    use_cache: bool = True,
+    executor: ExecutorChoice = LOCAL,
+    **settings: Any,
+) -> ChangeResult:
+    """What does it do to move the parts of a prompt (``design="order"``, the default) or to repeat them (``"repeat"``)?
+
+    Takes what :func:`ablate` takes, of one model and one table, and raises what it raises.
+
+        pcs.rearrange("triage.md", "tickets.csv", model="smollm2-135m", design="repeat").records()
+    """
+    request = request_of(prompt, data, scorer, {"design": "order", **settings})
+    show = None if quiet else _show_split
+    with told_as_given(request):
+        return run_changes(request, quiet=quiet, use_cache=use_cache, executor=executor, show=show)
 
 
 def _show_split(study: Study) -> None:

@@ -13,10 +13,17 @@ from pcsuite.errors import ConfigError, Exit
 from pcsuite.prompts.splitting import SPLIT_METHODS
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from pcsuite.ablation import AblationRequest
+    from pcsuite.ablation.forecast import NoiseForecast
 
 # As pcsuite.ablation.arms has them, which is not imported for the help.
-DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley")
+DESIGN_NAMES = (
+    "auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley", "groups", "order", "repeat"
+)  # fmt: skip
+CHANGES = ("order", "repeat")
+PLACES = ("before_examples", "before_question", "after_question", "system")
 
 
 def _repeated(names: str, about: str, metavar: str) -> Flag:
@@ -67,12 +74,18 @@ ABLATE = (
         flag("--until",
              "ask batches of items until every block is decided, instead of all; arms that are decided stop",
              choices=("decided",)),
+        options.LOOKS.but(),
         flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
+        flag("--budget-hours", "stop after so many hours, all starts together", type=float, metavar="X"),
+        flag("--noise-first", "ask the full prompt and the A/A arm on N items first, and say what the rest can show and"
+             " costs (default: 20 with a budget, else 0)", type=int, metavar="N"),
         flag("--calls-per-day", "your calls a day: what blocks that can go save is told as money a year", type=float,
              metavar="N"),
         flag("--limit", "at most N items", type=int, metavar="N"),
         options.MISSING.but(),
         options.ASSUME,
+        flag("--covariate", "an earlier log, or a table of item ids and scores: effects are also given with what it"
+             " foretells taken off", metavar="LOG|TABLE"),
         options.POSTERIOR.but("add the probabilities that a block helps, and that it matters less than --margin"),
     ]),
     options.TARGET,
@@ -89,8 +102,10 @@ ABLATE = (
         _repeated("--literal", "a word that looks like a variable, such as {name}, and is meant to the letter", "NAME"),
     ]),
     Group("the design", [
-        flag("--design", "which prompts are tried (default: auto, by the number of blocks and the budget)",
-             choices=DESIGN_NAMES),
+        flag("--design", "which prompts are tried (default: auto, by the number of blocks and the budget); order moves"
+             " blocks, repeat says one of them, or the whole prompt, twice", choices=DESIGN_NAMES),
+        flag("--at", "with --design order: move blocks there only (default: every place the prompt has); may be"
+             " repeated", action="append", default=[], choices=PLACES),
         switch("--no-controls", "leave out the A/A arm and the shams"),
         switch("--no-trim", "judge the blocks, do not look for a shorter prompt"),
         flag("--budget-tokens", "stop before so many tokens; the design fits itself to it", type=int, metavar="N"),
@@ -128,7 +143,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate triage.md --data tickets.csv --scorer my_scorer.py:score
       pcsuite ablate triage.md --data tickets.csv --answer queue --cluster customer
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
-      pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --margin 0.05
+      pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --looks 4 --margin 0.05
       pcsuite ablate app.py:SYSTEM_PROMPT --data tickets.csv --system
       pcsuite ablate triage.md --data tickets.csv --models openai/gpt-5-mini,openai/gpt-5.5   # old, new
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
@@ -137,6 +152,8 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate AGENTS.md docs/RULES.md --data tasks.csv --in project/ --target 'python my_agent.py' \\
           --check 'pytest -q' --block-check 'AGENTS.md:naming=python check_names.py'
       pcsuite ablate system.md --data tickets.csv --target app.py:answer --answer queue
+      pcsuite ablate triage.md --data tickets.csv --design order --at after_question   # is a block better placed there?
+      pcsuite ablate triage.md --data tickets.csv --design repeat                      # a block, or the whole, twice
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
     about = (
@@ -184,6 +201,7 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         effects=effects_from(args),
         model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),
         into=tuple(args.into),
+        at=tuple(args.at),
         keep=tuple(name for entry in args.keep for name in options.listed(entry)),
         literal=tuple(args.literal),
         rename=dict(_pair(entry, "--rename", "3=tone") for entry in args.rename),
@@ -224,7 +242,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
     from pcsuite.ablation import ablate, preview
     from pcsuite.ablation.across_picture import print_across
     from pcsuite.ablation.page import write_result
-    from pcsuite.ablation.picture import print_ablation, print_preview, print_split
+    from pcsuite.ablation.picture import noise_forecast_lines, print_ablation, print_preview, print_split
     from pcsuite.ablation.request import bundled_example
 
     request = request_from(args)
@@ -232,11 +250,35 @@ def execute_ablate(args: argparse.Namespace) -> int:
     if args.show:
         print_preview(preview(request), console)
         return 0
-    result = ablate(request, **options.calls_from(args), show=lambda study: print_split(study, console))
+
+    def tell(found: NoiseForecast) -> None:
+        for line in noise_forecast_lines(found):
+            console.print(line, markup=False, highlight=False)
+
+    if request.design in CHANGES:
+        return _execute_changes(request, args, console)
+    result = ablate(
+        request, **options.calls_from(args), show=lambda study: print_split(study, console), tell=tell
+    )
     (print_across if result.beside else print_ablation)(result, console)
     if request.prompt == bundled_example()[0]:
         console.print(EXAMPLE_NOTE, soft_wrap=True)
     for path in write_result(result):
+        print(path)
+    print(f"next: {shlex.join(['pcsuite', 'report', str(result.log)])}")
+    if result.stopped:
+        return Exit.STOPPED
+    return Exit.FAILED_ROWS if result.failed else Exit.DONE
+
+
+def _execute_changes(request: AblationRequest, args: argparse.Namespace, console: Console) -> int:
+    """Run a design that moves or repeats blocks, print its table and write it as files."""
+    from pcsuite.ablation.changed import print_changes, rearrange, write_changes
+    from pcsuite.ablation.picture import print_split
+
+    result = rearrange(request, **options.calls_from(args), show=lambda study: print_split(study, console))
+    print_changes(result, console)
+    for path in write_changes(result):
         print(path)
     print(f"next: {shlex.join(['pcsuite', 'report', str(result.log)])}")
     if result.stopped:

@@ -119,7 +119,7 @@ def _conditions(suite: Suite) -> list[Record]:
     chosen, records = suite.profile.selection.conditions, []
     for name, spec in suite.conditions.items():
         for bundle in expand_conditions([name], suite.conditions, suite.operators):
-            operators = ["|".join(operator.name for operator in step) for step in bundle.steps]
+            operators = ["|".join(operator.label for operator in step) for step in bundle.steps]
             records.append(
                 {
                     "id": bundle.id, "selected": name in chosen or bundle.id in chosen,

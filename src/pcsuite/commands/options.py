@@ -183,6 +183,9 @@ JSON = switch("--json", "print one JSON document on standard output and nothing 
 UNTIL = flag("--until", "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with"
              " --margin also equivalent) or 'no-worse' (also not worse by more than --margin)", KEYS["until"],
              read=lambda rule: rule.replace("-", "_"), choices=("decided", "no-worse"))
+LOOKS = flag("--looks", "with --until: look N times, after equal parts of the items, instead of after every batch:"
+             " finds more where calls are dear, and gives up what the items left would hardly decide", KEYS["looks"],
+             type=int, metavar="N")
 MARGIN = flag("--margin", "smallest difference that matters, e.g. 0.02", KEYS["margin"], type=float, metavar="D")
 RELATED = several("--cluster", "columns that say which items are related (a customer, a document): splits, limits and"
                   " verdicts go by cluster (default: the task's; items with equal inputs are one cluster always)",
@@ -198,7 +201,7 @@ PROFILE = Group("the profile", [NAME, OUTPUT_DIR, SET])
 """What changes a profile whatever runs of it: the same for ``run``, what ``run --all`` does after it, and readers."""
 SELECTION = Group("", [CONFIG, TASKS, MODELS, CONDITIONS, REGIMES, LIMIT])
 """The profile, and what of it runs."""
-STOPPING = Group("stop early", [UNTIL, MARGIN])
+STOPPING = Group("stop early", [UNTIL, LOOKS, MARGIN])
 EVIDENCE = Group("what counts as evidence", [RELATED, MISSING])
 CALLS = Group("calls", [MODEL_OPTION, NO_CACHE, QUIET])
 """Of commands that call models."""
@@ -443,9 +446,12 @@ def key_values(entries: Iterable[str], name: str, example: str) -> dict[str, Any
 
 
 def check_stopping(args: argparse.Namespace) -> None:
-    """Refuse a margin without the rule of :data:`STOPPING` that would use it (``ConfigError``)."""
-    if args.until is None and args.margin is not None:
-        raise ConfigError("--margin goes with --until", hint="pcsuite run --until decided --margin 0.02")
+    """Refuse a margin or looks without the rule of :data:`STOPPING` that would use it (``ConfigError``)."""
+    for name, example in (("margin", "0.02"), ("looks", "4")):
+        if args.until is None and getattr(args, name) is not None:
+            raise ConfigError(
+                f"--{name} goes with --until", hint=f"pcsuite run --until decided --{name} {example}"
+            )
 
 
 def table_from(args: argparse.Namespace) -> dict[str, Any]:

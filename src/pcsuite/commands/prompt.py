@@ -102,7 +102,7 @@ def _policy(condition: PromptCondition) -> str:
     """What a condition decides, in one line: operators, decoding, program, length."""
     enforced = condition.constraint
     parts = [
-        f"operators: {', '.join(condition.bundle.names) or 'none'}",
+        f"operators: {', '.join(condition.operators) or 'none'}",
         f"decoding: {enforced.kind} enforced ({enforced.backend})" if enforced else "decoding: free",
     ]
     if condition.program is not None:

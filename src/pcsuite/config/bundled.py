@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite.config.definitions import (
+    FILLER_MARK,
+    SHAM,
     ConditionSpec,
     MetricsFile,
     MetricSpec,
@@ -17,6 +19,7 @@ from pcsuite.config.definitions import (
     OperatorType,
     TasksFile,
     TaskSpec,
+    plain_operator,
 )
 from pcsuite.config.spellings import dataset_name, normalise_task, task_kind
 from pcsuite.config.yaml_source import YamlSource, bundled_configs
@@ -30,17 +33,19 @@ METRICS: Registry[Callable[[], Mapping[str, MetricSpec]]] = Registry(
 
 
 def profile_path(name: str) -> Path:
-    """A profile's path: a file, or the name of a bundled profile such as ``quickstart``.
+    """A profile's path: a file, or the name of a bundled profile such as ``quickstart``, ``replications/prompt_twice``.
 
-    A name with a suffix or a folder is taken as a path, whether or not it exists; a bare name that is neither a file
-    nor bundled is a ``ConfigError``.
+    A name with a suffix or a folder that is not bundled is taken as a path, whether or not it exists; a bare name that
+    is neither a file nor bundled is a ``ConfigError``.
     """
     path = Path(name)
-    if path.exists() or path.suffix or path.parent != Path():
+    if path.exists() or path.suffix:
         return path
     bundled = bundled_configs() / f"{name}.yaml"
-    if bundled.exists():
+    if name in bundled_profiles():
         return bundled
+    if path.parent != Path():
+        return path
     raise ConfigError(f"no profile '{name}'", hint=did_you_mean(name, bundled_profiles()))
 
 
@@ -50,8 +55,13 @@ def bundled_profiles() -> list[str]:
     >>> "quickstart" in bundled_profiles(), "tasks_v1" in bundled_profiles()
     (True, False)
     """
-    files = sorted(bundled_configs().glob("*.yaml"))
-    return [file.stem for file in files if "\nselection:" in file.read_text(encoding="utf-8")]
+    folder = bundled_configs()
+    files = sorted([*folder.glob("*.yaml"), *folder.glob("replications/*.yaml")])
+    return [
+        file.relative_to(folder).with_suffix("").as_posix()
+        for file in files
+        if "\nselection:" in file.read_text(encoding="utf-8")
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -128,7 +138,7 @@ def with_bundled_parts(
                 )
         worded = _worded_like(name, spec)
         if spec.template is None and worded is not None:
-            changes |= {"template": worded.template}
+            changes |= {"template": worded.template, "cue": spec.cue or worded.cue}
             if spec.max_steps is None and worded.max_steps is not None:
                 changes["max_steps"] = worded.max_steps
         return spec.model_copy(update=changes) if changes else spec
@@ -169,8 +179,17 @@ def _worded_like(name: str, spec: OperatorSpec) -> OperatorSpec | None:
 
 def operator_work(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> str | None:
     """What an operator does that a log names (``OperatorSpec.work``): as ``operators`` has it, or the bundled file."""
-    spec = (operators or {}).get(name) or bundled_operators().get(name)
+    spec = _spec_of(name, operators)
+    if name.startswith(FILLER_MARK):  # of a block of the suite, or of the whole prompt
+        return SHAM
     return None if spec is None else spec.work
+
+
+def _spec_of(name: str, operators: Mapping[str, OperatorSpec] | None) -> OperatorSpec | None:
+    """The operator that a log names, also where it stands elsewhere, or more than once, under a label."""
+    known = operators or {}
+    plain = plain_operator(name)
+    return known.get(name) or known.get(plain) or bundled_operators().get(plain)
 
 
 def operator_title(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> str:
@@ -179,8 +198,9 @@ def operator_title(name: str, operators: Mapping[str, OperatorSpec] | None = Non
     >>> operator_title("EXEMPLARS"), operator_title("HOUSE_RULES")
     ('examples', 'house rules')
     """
-    spec = (operators or {}).get(name) or bundled_operators().get(name)
-    return (spec.title if spec is not None else None) or name.replace("_", " ").lower()
+    spec, plain = _spec_of(name, operators), plain_operator(name)
+    title = (spec.title if spec is not None else None) or plain.replace("_", " ").lower()
+    return title if plain == name else f"{title} ({name.replace(plain, '').strip('@.') or 'filler'})"
 
 
 def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
@@ -188,7 +208,7 @@ def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None
 
     A name that neither knows is a constraint if it ends in ``_CONSTRAIN``, as those of the suite do, else ``None``.
     """
-    spec = (operators or {}).get(name) or bundled_operators().get(name)
+    spec = _spec_of(name, operators)
     return spec.type if spec is not None else "constraint" if name.endswith("_CONSTRAIN") else None
 
 

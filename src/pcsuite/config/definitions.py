@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -37,6 +37,9 @@ TaskKind = Literal["structured", "reasoning", "judged"]
 JudgeScale = Literal["pass_fail", "one_to_five", "pairwise"]
 JUDGED: TaskKind = "judged"
 DEFAULT_ABSTAIN = 'Say "INSUFFICIENT_INFO" in place of the answer.'
+Wording = Literal["1", "2"]
+WORDING_1: Wording = "1"
+"""Wording of files that name none: words and layout that all prompts had before wordings were told apart."""
 RegimeId = Annotated[str, BeforeValidator(regime_id)]
 AnswerForm = Literal["text", "json", "number", "label"]
 ANSWER_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
@@ -369,8 +372,26 @@ MessageRole = Literal["system", "developer", "user", "assistant"]
 EnforceMode = Literal["in_full", "in_part"]
 
 
+Place = Literal["start", "before_examples", "before_question", "after_question", "system"]
+PLACES: tuple[Place, ...] = get_args(Place)
+
+
+def _one_or_several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
 class _MessagePart(Definition):
-    """What stands in one of a chat's messages."""
+    """What stands in one of a chat's messages, where in the prompt and how often."""
+
+    at: Annotated[tuple[Place, ...] | None, BeforeValidator(_one_or_several)] = Field(
+        default=None, min_length=1
+    )
+    """Where its text stands instead of the place of its type, one place or several: ``start`` (before the
+    instruction), ``before_examples``, ``before_question``, ``after_question``, or ``system`` (the system's message)."""
+    repeat: int | None = Field(default=None, ge=1, le=4)
+    """How often its text stands at its place, one copy below the other."""
+    filler: Literal[True] | None = None
+    """Its text with every word replaced by filler of the same length: a sham of the block, wherever it stands."""
 
     role: MessageRole | None = None
     """Message it stands in. ``system`` puts its text into a system message, before the user's, which holds the rest;
@@ -380,7 +401,7 @@ class _MessagePart(Definition):
     def _omit_absent_role(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What has no role, and enforces in full, dumps as it did before there was a choice: ids of rows stay."""
         dumped: dict[str, Any] = dump(self)
-        for name in ("role", "enforce", "syntax"):
+        for name in ("role", "enforce", "syntax", "cue", "at", "repeat", "filler"):
             if dumped.get(name) is None:
                 dumped.pop(name, None)
         return dumped
@@ -412,6 +433,9 @@ class OperatorSpec(_MessagePart):
     """``jinja`` where a ``verbatim`` piece is a template of Jinja after all, rendered with the item's columns."""
     k: int | None = Field(default=None, ge=0)
     """Number of exemplars (fewshot)."""
+    cue: str | None = None
+    """Line that stands between an exemplar's question and its answer, and at the end of the prompt that shows
+    exemplars, so that the item's own question is put as theirs are (fewshot)."""
     mode: OperatorMode | None = None
     """Amount of visible reasoning (REASONING_MODE: none, brief, full), or whether steps are written out (DECOMPOSE:
     shown, the default, or hidden)."""
@@ -478,11 +502,25 @@ class OperatorSpec(_MessagePart):
         return self
 
 
+FILLER_MARK = "~"
+"""Before the name of a block whose words are filler."""
+_DECORATION = re.compile(r"@[a-z_+]+|\.x\d")
+
+
+def plain_operator(label: str) -> str:
+    """The name of an operator in the label that rows have of it where it is moved or repeated; any other as it is.
+
+    >>> plain_operator("~VERIFIER@before_examples+after_question.x2")
+    'VERIFIER'
+    """
+    return _DECORATION.sub("", label).removeprefix(FILLER_MARK)
+
+
 class OperatorUse(_MessagePart):
     """An operator as a condition uses it, with its parameters and its role overridden where given."""
 
-    name: str
-    """Operator name."""
+    name: str = Field(validation_alias=AliasChoices("name", "op"))
+    """Operator name; ``op`` says the same."""
     k: int | None = Field(default=None, ge=0)
     """Overrides the operator's number of exemplars."""
     mode: OperatorMode | None = None
@@ -498,13 +536,25 @@ class OperatorUse(_MessagePart):
 def _operator_use(value: Any) -> Any:
     if isinstance(value, str):
         return {"name": value}
-    if isinstance(value, dict) and len(value) == 1 and "name" not in value:
+    if isinstance(value, dict) and len(value) == 1 and not {"name", "op"} & value.keys():
         ((name, options),) = value.items()
         return {"name": name, **(options or {})}
     return value
 
 
 Use = Annotated[OperatorUse, BeforeValidator(_operator_use)]
+
+
+class PromptRepeat(Definition):
+    """The whole prompt more than once."""
+
+    times: int = Field(default=2, ge=2, le=4)
+    """How often it stands, one copy below the other; of a chat its last message."""
+    filler: bool = False
+    """Whether all copies but the last are filler of the same length and layout: a sham that shows the item once."""
+
+
+PromptForm = Literal["message", "turns"]
 
 
 class ConditionSpec(Definition):
@@ -526,6 +576,24 @@ class ConditionSpec(Definition):
     """Of the design ``orders``: how many random orders in which the operators join one by one are run."""
     compiled: bool = False
     """The prompt comes from the optimiser's frozen file (C8)."""
+    form: PromptForm | None = None
+    """``turns`` shows each exemplar as a turn of its own, the question the user's and its answer the model's;
+    ``message``, the default, all of them in one message. Without it that of the condition it extends."""
+    reworded: int | None = Field(default=None, ge=0, le=WORDINGS)
+    """Instruction and operators in this wording (0 the template, 1 to 3 its paraphrases) for every item, whatever the
+    profile has items draw. Without it that of the condition it extends."""
+    repeat: Annotated[
+        PromptRepeat | None,
+        BeforeValidator(lambda value: {"times": value} if isinstance(value, int) else value),
+    ] = None
+    """The whole prompt so many times: ``repeat: 2``, or ``repeat: {times: 2, filler: true}`` for its sham. Without it
+    that of the condition it extends."""
+
+    @model_serializer(mode="wrap")
+    def _omit_absent_form(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Hashes of configurations have these: conditions without them keep what they had.
+        added = ("form", "repeat", "reworded")
+        return {name: value for name, value in dump(self).items() if name not in added or value is not None}
 
 
 Condition = Annotated[
@@ -601,6 +669,9 @@ class _DefinitionsFile(Definition):
 class TasksFile(_DefinitionsFile):
     """``tasks_v1.yaml``."""
 
+    wording: Wording = WORDING_1
+    """Wording of the suite's tasks that the file holds; the layout of prompts follows the operators file."""
+
     tasks: dict[str, TaskSpec]
     """Tasks by id."""
 
@@ -624,6 +695,10 @@ class ModelsFile(_DefinitionsFile):
 
 class OperatorsFile(_DefinitionsFile):
     """``operators_v1.yaml``."""
+
+    wording: Wording = WORDING_1
+    """Which of the suite's layouts its operators are written for: in ``2`` exemplars and the item's own question have
+    one form, in ``1`` a reasoning task's question stands on the line of its label and ends without a cue."""
 
     operators: dict[str, OperatorSpec]
     """Operators by name; the name or the engine of a constraint may say its ``kind``."""

@@ -23,6 +23,7 @@ from pcsuite.config.bundled import (
     with_operator_effects,
 )
 from pcsuite.config.definitions import (
+    WORDING_1,
     ConditionsFile,
     ConditionSpec,
     DecodingFile,
@@ -36,6 +37,7 @@ from pcsuite.config.definitions import (
     OperatorSpec,
     TasksFile,
     TaskSpec,
+    Wording,
 )
 from pcsuite.config.model_names import STAND_IN, NamedModels
 from pcsuite.config.profile import Profile, SuiteSection
@@ -122,6 +124,13 @@ class Suite:
     regimes: Mapping[str, DecodingSpec]
     metrics: Mapping[str, MetricSpec]
     sources: Mapping[str, YamlSource] = field(repr=False)
+    wordings: Mapping[str, Wording] = field(default_factory=dict)
+    """Wording of the operators file and of the tasks file, by ``operators`` and ``tasks``."""
+
+    @property
+    def wording(self) -> Wording:
+        """The layout of prompts: that which the operators are written for."""
+        return self.wordings.get("operators", WORDING_1)
 
     @cached_property
     def config_hash(self) -> str:
@@ -142,6 +151,7 @@ class Suite:
         parts = dict(self._configuration)
         profile: Profile = parts.pop("profile")
         settings = dict(flatten(profile.model_dump(mode="json", exclude_defaults=True)))
+        settings |= flatten({key: parts.pop(key, {}) for key in ("wordings", "draw")})
         for kind, definitions in parts.items():
             settings |= {f"{kind}.{name}": digest(spec)[:12] for name, spec in definitions.items()}
         return settings
@@ -156,14 +166,20 @@ class Suite:
             profile = profile.model_copy(update={"run": profile.run.model_copy(update=folders)})
         models = [*selection.models, *self.judges(selection.tasks)]
         scorers = {name: file.stamp for name in selection.tasks if (file := self.scorer(name)) is not None}
-        return ({"scorers": scorers} if scorers else {}) | {
-            "profile": profile,
-            "tasks": {name: self.tasks[name] for name in selection.tasks},
-            "models": {name: self.models[name] for name in models},
-            "operators": dict(self.operators),
-            "conditions": dict(self.conditions),
-            "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
-        }
+        later = {name: wording for name, wording in self.wordings.items() if wording != WORDING_1}
+        return (
+            ({"scorers": scorers} if scorers else {})
+            | ({"wordings": later} if later else {})
+            | ({"draw": dict(profile.draw)} if profile.draw is not None else {})
+            | {
+                "profile": profile,
+                "tasks": {name: self.tasks[name] for name in selection.tasks},
+                "models": {name: self.models[name] for name in models},
+                "operators": dict(self.operators),
+                "conditions": dict(self.conditions),
+                "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
+            }
+        )
 
     def check_made_from(self) -> None:
         """Refuse a profile that was made from a prompt or table which was edited since: it would ask the old one.
@@ -383,6 +399,7 @@ def load_suite(
         regimes=parsed["decoding_ref"].regimes,
         metrics=parsed["metrics_ref"].metrics,
         sources=sources,
+        wordings={"operators": parsed["operators_ref"].wording, "tasks": parsed["tasks_ref"].wording},
     )
     problems = _unknown_names(suite) if check_names else []
     if check_names and check_selection:

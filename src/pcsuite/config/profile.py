@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from pcsuite.config.bundled import searched_operators
-from pcsuite.config.definitions import Definition, RegimeId
+from pcsuite.config.definitions import WORDINGS, Definition, RegimeId
 from pcsuite.config.spellings import by_regime, column_names, helm_scenarios
 from pcsuite.errors import ConfigError
 
@@ -359,6 +359,12 @@ class StoppingSection(Definition):
     ``no_worse`` also those that are not worse by more than the margin."""
     batch: int = Field(default=10, gt=0)
     """Items between two looks."""
+    looks: int | None = Field(default=None, ge=2, le=20)
+    """Look so many times, after equal parts of the items, the last after all of them, instead of after every batch:
+    few looks that are planned find far more than as many as one likes, where calls are dear."""
+    spending: Literal["obrien-fleming", "pocock"] = "obrien-fleming"
+    """How planned looks share the error that is allowed: ``obrien-fleming`` leaves nearly all to the last, ``pocock``
+    gives each about as much, which ends sooner where effects are large and finds less of the small ones."""
 
 
 class PreregistrationSection(Definition):
@@ -387,6 +393,8 @@ class PreregistrationSection(Definition):
     def _rule_has_its_margin(self) -> PreregistrationSection:
         if self.stopping.rule == "no_worse" and self.margin is None:
             raise ValueError("stopping.rule no_worse needs a margin, for example margin: 0.02")
+        if self.stopping.looks is not None and not self.stops_early:
+            raise ValueError("stopping.looks needs a rule to stop by, for example rule: decided")
         return self
 
 
@@ -419,6 +427,15 @@ class AnalysisSection(Definition):
         if not value:
             raise ValueError("name one class at least")
         return value
+
+
+class DrawSection(Definition):
+    """What each item draws by a hash of itself, the same in every condition, so that no finding rests on one choice."""
+
+    example_sets: int = Field(default=1, ge=1, le=100)
+    """So many sets of exemplars of which each item is shown one. Items of one set are related: they are one cluster."""
+    wordings: int = Field(default=1, ge=1, le=WORDINGS + 1)
+    """So many wordings of instruction and operators (the template and its paraphrases) of which each item has one."""
 
 
 class Profile(Definition):
@@ -454,6 +471,8 @@ class Profile(Definition):
     """What the study is about and when it stops; without it everything explores."""
     analysis: AnalysisSection = Field(default=AnalysisSection(), exclude=True)
     """What the report's verdicts are held against."""
+    draw: DrawSection | None = Field(default=None, exclude=True)
+    """Example sets and wordings that items draw; without it all items have the same. It enters rows' ids."""
     cluster: Annotated[tuple[str, ...], BeforeValidator(column_names)] = Field(default=(), exclude=True)
     """Columns that say which items are related, of every task that is run, instead of the tasks' own ``cluster``."""
     missing: MissingAnswers = Field(default="bound", exclude=True)

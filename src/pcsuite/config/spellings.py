@@ -25,6 +25,7 @@ PROFILE_WORDS: Mapping[str, str] = {
     "until": "preregistration.stopping.rule",
     "margin": "preregistration.margin",
     "batch": "preregistration.stopping.batch",
+    "looks": "preregistration.stopping.looks",
     "cluster": "cluster",
     "missing": "missing",
 }

@@ -13,7 +13,7 @@ log, no file and no wording.
 
 from pcsuite.contrasts.agreement import FORM, ReadEffect, is_form
 from pcsuite.contrasts.gates import Gate, gate_of
-from pcsuite.contrasts.looks import judge_look, unbiased_at_stop
+from pcsuite.contrasts.looks import PLANNED, PlannedLook, judge_look, judge_planned_look, unbiased_at_stop
 from pcsuite.contrasts.measuring import Assumption, Claim, Kind, Measurement, Missing, measure
 from pcsuite.contrasts.missing import HeldResult, hold_test_under_missing, hold_under_missing
 from pcsuite.contrasts.scores import (
@@ -52,6 +52,7 @@ __all__ = [
     "CLAUSE",
     "FORM",
     "MARGIN",
+    "PLANNED",
     "ArmScores",
     "Assumption",
     "Claim",
@@ -65,6 +66,7 @@ __all__ = [
     "Kind",
     "Measurement",
     "Missing",
+    "PlannedLook",
     "ReadEffect",
     "Standing",
     "Verdict",
@@ -80,6 +82,7 @@ __all__ = [
     "is_reliable",
     "judge",
     "judge_look",
+    "judge_planned_look",
     "measure",
     "negated",
     "on_scored_items",

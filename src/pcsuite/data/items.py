@@ -49,6 +49,12 @@ class Item:
         if not self.cluster:
             object.__setattr__(self, "cluster", input_cluster(self.input_text, self.columns))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as what it is made of: half the time that the fields of a frozen class take by their names."""
+        return Item, (
+            self.item_id, self.input_text, self.truth, self.folder, self.columns, self.cluster, self.attributes
+        )  # fmt: skip
+
     def file(self, name: str) -> Path:
         """A file the truth names: relative names start from :attr:`folder`, else from the working directory.
 

@@ -255,6 +255,10 @@ class Evaluator(ABC):
         Scores 1.0 by :meth:`evaluate`; ``DataError`` where the truth does not hold it.
         """
 
+    def exemplar_answer(self, item: Item) -> str:
+        """The answer that an exemplar shows: a perfect one, that need not say the same in every exemplar."""
+        return self.gold_answer(item)
+
     @abstractmethod
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """The text of a well-formed answer that scores below 1.0, for simulation.
@@ -275,6 +279,11 @@ def score_answer(evaluator: Evaluator, item: Item, answer: Answer) -> Evaluation
         evaluation = evaluator.evaluate(item, answer)
     except (OutOfTimeError, OutOfMemoryError) as error:
         evaluation = stopped_evaluation(answer, error)
+    return as_logged(evaluation, answer)
+
+
+def as_logged(evaluation: Evaluation, answer: Answer) -> Evaluation:
+    """An evaluation with what its evaluator left open, as :func:`score_answer` gives it."""
     parsed, metrics = evaluation.parsed, evaluation.metrics
     parsed.settle_reading()
     if "task_score" in metrics:

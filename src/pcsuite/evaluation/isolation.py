@@ -7,21 +7,51 @@ scorer for the one answer on which a user's pattern could run away. The rows of 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from pcsuite import errors
 from pcsuite._util.user_patterns import PATTERN_SECONDS, NeedsWorkerError, deferring
-from pcsuite._util.workers import CODE, Batcher, Handler, Limits, Raised, Result, Shared, Stopped, pool
+from pcsuite._util.workers import (
+    CODE,
+    Batcher,
+    Handler,
+    Job,
+    Jobs,
+    Kind,
+    Limits,
+    Raised,
+    Result,
+    Shared,
+    Stopped,
+    Value,
+    pool,
+)
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, OutOfMemoryError, OutOfTimeError
-from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, score_answer
+from pcsuite.evaluation.base import (
+    Answer,
+    Evaluation,
+    Evaluator,
+    NamedScore,
+    Parsed,
+    as_logged,
+    score_answer,
+    stopped_evaluation,
+)
 
 EVALUATOR = Handler("pcsuite.evaluation.isolation:prepared_evaluator", CODE)
+SCORER = Handler("pcsuite.evaluation.isolation:prepared_scorer", CODE)
 PATTERN_LIMITS = Limits(PATTERN_SECONDS, 4 << 30)
 _shared: WeakKeyDictionary[Evaluator, Shared] = WeakKeyDictionary()
+_kinds: WeakKeyDictionary[Evaluator, Kind] = WeakKeyDictionary()
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[Parsed, dict[str, Any], dict[str, NamedScore]]).decode
 
 
 def prepared_evaluator(shared: bytes) -> Callable[[tuple[str, tuple[Any, ...]]], Any]:
@@ -30,12 +60,65 @@ def prepared_evaluator(shared: bytes) -> Callable[[tuple[str, tuple[Any, ...]]],
     return lambda job: getattr(evaluator, job[0])(*job[1])
 
 
+def prepared_scorer(shared: bytes) -> Callable[[tuple[Any, ...], Item], Any]:
+    """What a worker does that scores answers: each job is an answer as :func:`_sent` has it, with its item."""
+    evaluator = pickle.loads(shared)
+
+    def score(answer: tuple[Any, ...], item: Item) -> Any:
+        return _returned_evaluation(score_answer(evaluator, item, Answer(*answer)))
+
+    return score
+
+
+def _sent(answer: Answer) -> tuple[Any, ...]:
+    """What of an answer is scored, as it travels: a loop's calls need not, nor what only a call in a folder has."""
+    sent = (answer.text, answer.finish_reason, answer.retrieved, answer.verdicts)
+    if answer.folder is None and answer.changed is None and not answer.checks:
+        return sent
+    return (*sent, answer.folder, answer.changed, answer.checks)
+
+
+def _returned_evaluation(evaluation: Evaluation) -> Any:
+    """An evaluation as it travels back: packed, but for the fields, which may hold anything."""
+    parsed = evaluation.parsed
+    fields, parsed.fields = parsed.fields, {}
+    try:
+        return _encode((parsed, evaluation.metrics, evaluation.scores)), fields
+    # Half a surrogate pair, an integer of more than 64 bits, a number of numpy.
+    except (TypeError, ValueError, OverflowError):
+        parsed.fields = fields
+        return evaluation
+
+
+def _evaluation(result: Result, answer: Answer, limits: Limits) -> Evaluation:
+    """The evaluation that a worker came to; raises what the evaluator raised there."""
+    try:
+        returned = result.value if type(result) is Value else _returned(result, limits)
+    except (OutOfTimeError, OutOfMemoryError) as error:
+        return as_logged(stopped_evaluation(answer, error), answer)
+    if type(returned) is Evaluation:
+        return returned
+    packed, fields = returned
+    evaluation = Evaluation(*_decode(packed))
+    evaluation.parsed.fields = fields
+    return evaluation
+
+
 def shared_evaluator(evaluator: Evaluator) -> Shared:
     """An evaluator as it travels to workers, made once; raises what ``pickle`` raises where it cannot."""
     known = _shared.get(evaluator)
     if known is None:
         known = _shared[evaluator] = Shared.of(evaluator)
     return known
+
+
+def _scoring_by(evaluator: Evaluator) -> Kind:
+    """The jobs of scoring by an evaluator."""
+    limits = evaluator.limits or PATTERN_LIMITS
+    kind = _kinds.get(evaluator)
+    if kind is None or kind.limits is not limits:
+        kind = _kinds[evaluator] = Kind(SCORER, shared_evaluator(evaluator), limits)
+    return kind
 
 
 def ask_worker(evaluator: Evaluator, method: str, *arguments: Any) -> Any:
@@ -68,24 +151,7 @@ def _returned(result: Result, limits: Limits) -> Any:
 
 def plain_answer(answer: Answer) -> Answer:
     """What of an answer is scored: a loop's calls need not travel."""
-    return Answer(**{name: getattr(answer, name) for name in Answer.__dataclass_fields__})
-
-
-class _Known(Evaluator):
-    """Stands for an evaluator whose evaluation is there already."""
-
-    def __init__(self, result: Result, limits: Limits) -> None:
-        self._result, self._limits = result, limits
-
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        evaluation: Evaluation = _returned(self._result, self._limits)
-        return evaluation
-
-    def gold_answer(self, item: Item) -> str:
-        raise NotImplementedError
-
-    def wrong_answer(self, item: Item, rng: Any) -> str:
-        raise NotImplementedError
+    return Answer(*_sent(answer))
 
 
 class Scoring:
@@ -102,24 +168,29 @@ class Scoring:
                     return score_answer(evaluator, item, answer)
             except NeedsWorkerError:
                 pass
-        limits = evaluator.limits or PATTERN_LIMITS
-        job = ("evaluate", (item, plain_answer(answer)))
-        result = await self._batches.run(EVALUATOR, shared_evaluator(evaluator), job, limits)
-        return score_answer(_Known(result, limits), item, answer)
+        kind = _scoring_by(evaluator)
+        return _evaluation(await self._batches.run(kind, _sent(answer), item), answer, kind.limits)
 
 
-def score_answers(
-    evaluator: Evaluator, pairs: Sequence[tuple[Item, Answer]]
-) -> list[Callable[[], Evaluation]]:
-    """The evaluations of many answers, those of a user's code in batches; each is to be called for, since it may
-    raise.
-    """
-    limits = evaluator.limits
-    if limits is None:
-        return [partial(score_answer, evaluator, item, answer) for item, answer in pairs]
-    jobs = [("evaluate", (item, plain_answer(answer))) for item, answer in pairs]
-    results = pool().run(EVALUATOR, shared_evaluator(evaluator), jobs, limits)
-    return [
-        partial(score_answer, _Known(result, limits), item, answer)
-        for (item, answer), result in zip(pairs, results, strict=True)
-    ]
+class ScoringAhead:
+    """Scores answers that are handed in before their evaluations are called for, those of a user's code in workers."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def begin(self, evaluator: Evaluator, item: Item, answer: Answer) -> Callable[[], Evaluation]:
+        """What returns the answer's evaluation, or raises what the evaluator raises, once it is called."""
+        if evaluator.limits is None:
+            return partial(score_answer, evaluator, item, answer)
+        kind = _scoring_by(evaluator)
+        return partial(self._result, self._jobs.add(kind, _sent(answer), item), answer, kind.limits)
+
+    def _result(self, job: Job, answer: Answer, limits: Limits) -> Evaluation:
+        return _evaluation(self._jobs.result(job), answer, limits)
+
+
+@contextmanager
+def scoring_ahead() -> Iterator[ScoringAhead]:
+    """A :class:`ScoringAhead` for the block."""
+    with Jobs(pool()) as jobs:
+        yield ScoringAhead(jobs)

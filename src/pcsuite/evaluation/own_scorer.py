@@ -118,9 +118,9 @@ class ScoredItem(Mapping[str, Any]):
     def __init__(self, item: Item, expected: str | None) -> None:
         self.id = item.item_id
         self.input = item.input_text
-        self.truth: Mapping[str, Any] = item.truth
         # A copy: what a scorer changes must not change the item that the next answer is scored against.
-        self._values: dict[str, Any] = deepcopy({**item.columns, **item.truth})
+        self.truth: Mapping[str, Any] = deepcopy(item.truth)
+        self._values: dict[str, Any] = {**item.columns, **self.truth}
         self._expected = expected
 
     @property

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
+from pcsuite._util.hashing import seed_from
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
@@ -242,6 +243,15 @@ class SingleAnswerEvaluator(base.Evaluator):
         """
         value = ABSTENTION if item.unanswerable else self.gold_value(item)
         return self._write(item, value, confidence=0.95)
+
+    def exemplar_answer(self, item: Item) -> str:
+        """A perfect answer whose confidence, between 0.6 and 0.98, hangs on the item.
+
+        One figure in every exemplar would be a word to copy, not a confidence.
+        """
+        share = Random(seed_from(f"confidence of {item.item_id}")).random()
+        value = ABSTENTION if item.unanswerable else self.gold_value(item)
+        return self._write(item, value, confidence=round(0.6 + 0.38 * share, 2))
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """A well-formed answer with a wrong value.

@@ -79,7 +79,7 @@ class FileShape:
         """The columns of a CSV or TSV file by its name, none of another."""
         if self.path.suffix.lower() not in (".csv", ".tsv"):
             return ()
-        line = self.head.decode("utf-8", "replace").splitlines()[0]
+        line = self.head.decode("utf-8", "replace").partition("\n")[0].rstrip("\r")
         delimiter = "\t" if self.path.suffix.lower() == ".tsv" else table_delimiter(line)
         return [cell.strip() for cell in next(csv.reader(io.StringIO(line), delimiter=delimiter), [])]
 

@@ -57,6 +57,16 @@ class Look(msgspec.Struct, frozen=True):
     """Items visited of which an answer is missing on either side."""
     clusters: int = 0
     """Clusters of the items; 0 in looks of earlier versions, whose items stand for themselves."""
+    rule: str = "betting"
+    """``betting`` after every batch, or the spending of looks that were planned, such as ``obrien-fleming``."""
+    number: int = 0
+    """Which of the planned looks it is, from 1; 0 of a look after a batch."""
+    planned: int = 0
+    """How many looks were planned; 0 where one looks after every batch."""
+    moved: int | None = None
+    """At a planned look, of right-or-wrong answers on unrelated items: those that differ; else ``None``."""
+    no_worse: bool = False
+    """Whether a loss of the margin is ruled out, at a planned look, whatever the verdict."""
     unbiased: float | None = None
     """The mean without the bias of stopping by what one sees, of the look that stopped the arm; else ``None``."""
 

@@ -120,6 +120,8 @@ class RunManifest(msgspec.Struct):
     config_hash: str = ""
     pcsuite_version: str = ""
     length_control: str = ""
+    wordings: dict[str, str] = msgspec.field(default_factory=dict)
+    """Wording of the suite's ``operators`` and ``tasks`` that the prompts have; empty in logs older than the second."""
     tasks: dict[str, TaskNote] = msgspec.field(default_factory=dict)
     models: dict[str, ModelNote] = msgspec.field(default_factory=dict)
     conditions: dict[str, ConditionNote] = msgspec.field(default_factory=dict)
@@ -176,6 +178,7 @@ class RunManifest(msgspec.Struct):
             "regimes",
             "metrics",
             "configurations",
+            "wordings",
         ):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})
         ours, theirs = self.preregistration, other.preregistration

@@ -134,8 +134,10 @@ def prompt_of(genome: Genome, problem: Problem) -> CompiledPrompt:
         blocks.append(BlockChoice(gene.name, gene.wording, spec))
     instruction = ""
     if genome.instruction:
-        task = problem.prompting.task
-        instruction = reworded_instruction(problem.task_id, task.instruction, genome.instruction)
+        asked = problem.prompting
+        instruction = reworded_instruction(
+            problem.task_id, asked.task.instruction, genome.instruction, asked.wording
+        )
     return CompiledPrompt(blocks=tuple(blocks), instruction=instruction, demos=tuple(problem.train[:demos]))
 
 

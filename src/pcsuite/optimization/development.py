@@ -34,7 +34,7 @@ from pcsuite.runners.pipeline import Work, git_commit
 from pcsuite.runners.plan import CLEAN, Cell, Plan, Scope, plan_cell, why_not_applicable
 from pcsuite.runners.progress import Progress
 from pcsuite.runners.run_suite import LOCAL, run_into
-from pcsuite.runners.task_plan import MAX_EXEMPLARS, TaskPlan, plan_task
+from pcsuite.runners.task_plan import MAX_EXEMPLARS, TaskPlan, exemplar_answer, plan_task
 from pcsuite.stats.objective import Objective, Replicate, item_parts
 
 TOP_P = 0.95
@@ -106,8 +106,8 @@ def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
     usable = [item for item in loaded if text_key(item.input_text) not in excluded]
     count = min(MAX_DEMONSTRATIONS, len(usable))
     train_items = tuple(choose_exemplars(usable, count, suite.profile.repro.deterministic_hash_seed))
-    gold = task.evaluator.gold_answer
-    train = tuple(Exemplar(item.input_text, gold(item), item.item_id) for item in train_items)
+    answer = exemplar_answer(suite, task.evaluator)
+    train = tuple(Exemplar(item.input_text, answer(item), item.item_id) for item in train_items)
     plan = replace(task, items=kept, prompting=replace(task.prompting, exemplars=train[:MAX_EXEMPLARS]))
     # The sampled regime and the seeds that entropy is measured with.
     selected = [*suite.profile.selection.decoding_regimes, *suite.regimes]

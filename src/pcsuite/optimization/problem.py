@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, Protocol, runtime_checkable
 
-from pcsuite.config.definitions import OperatorSpec
+from pcsuite.config.definitions import WORDING_1, OperatorSpec
 from pcsuite.data.items import Item
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.prompts.compiled import INPUT_SLOT, CompiledPrompt
 from pcsuite.prompts.context import Exemplar, PromptContext, TaskPrompting
+from pcsuite.prompts.operators import base_template, shown_question
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.objective import ItemParts, Objective, Parts
 
@@ -84,14 +86,15 @@ def instruction_template(instruction: str, ctx: PromptContext, demos: Sequence[E
 
     A slot that the instruction itself holds is spelt out, so that there is one.
     """
-    label = f"{ctx.input_label}:"
+    template = base_template(ctx)
     parts = [instruction.strip().replace(INPUT_SLOT, "the input")]
     if demos:
-        solved = [f"{label}\n{demo.input_text}\nAnswer:\n{demo.output_text}" for demo in demos]
+        put = partial(shown_question, template, ctx.input_label)
+        solved = [f"{put(demo.input_text)}\nAnswer:\n{demo.output_text}" for demo in demos]
         parts.append("Examples:\n\n" + "\n\n".join(solved).replace(INPUT_SLOT, "the input"))
-    separator = "\n" if ctx.task_kind == "structured" else " "
-    parts.append(f"{label}{separator}{INPUT_SLOT}")
-    return "\n\n".join(part for part in parts if part)
+    parts.append(shown_question(template, ctx.input_label, INPUT_SLOT))
+    cue = "\nAnswer:" if demos and ctx.wording != WORDING_1 else ""
+    return "\n\n".join(part for part in parts if part) + cue
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ SYMBOLS = {
     "helps only as filler": "≈",
     "undecided": "?",
     "not tested": "×",
+    "only in a group": "&",
     "pinned": "·",
 }
 """The sign that stands beside the colour of each verdict on a block of a prompt."""

@@ -20,8 +20,8 @@ from typing import TypeVar
 from pcsuite.data.items import DEFAULT_HASH_SEED, rank_of
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
-from pcsuite.prompts.operators import Bundle, Slot
-from pcsuite.prompts.prompt import OperatorBlock, PromptTree
+from pcsuite.prompts.operators import Bundle, OperatorBlock, Slot
+from pcsuite.prompts.prompt import PromptTree
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pydantic import Field
 
 from pcsuite.config.bundled import bundled_operators
-from pcsuite.config.definitions import WORDINGS, Definition, OperatorSpec, TasksFile
+from pcsuite.config.definitions import WORDING_1, WORDINGS, Definition, OperatorSpec, TasksFile, Wording
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource, load_yaml
 from pcsuite.perturbations.kinds import Kind, PerturbationTarget
@@ -33,6 +33,8 @@ class InstructionParaphrases(Definition):
     """Sentences around an instruction that has no rewording of its own."""
     instructions: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """By task."""
+    wording_1: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By task whose rewordings were others in the first wording."""
 
 
 @lru_cache(maxsize=1)
@@ -45,21 +47,23 @@ def instruction_paraphrases() -> InstructionParaphrases:
     return InstructionParaphrases.model_validate(load_yaml(text, "paraphrases.yaml"))
 
 
-@lru_cache(maxsize=1)
-def _bundled_instructions() -> Mapping[str, str]:
-    source = YamlSource.read(bundled_configs() / "tasks_v1.yaml")
+@lru_cache(maxsize=2)
+def _bundled_instructions(file: str = "tasks_v1.yaml") -> Mapping[str, str]:
+    source = YamlSource.read(bundled_configs() / file)
     return {name: task.instruction for name, task in source.parse(TasksFile).tasks.items()}
 
 
-def reworded_instruction(task_id: str, instruction: str, number: int) -> str:
-    """The instruction in other words, or in a frame where it is not one of the bundled ones.
+def reworded_instruction(task_id: str, instruction: str, number: int, wording: Wording = "2") -> str:
+    """The instruction in other words, or in a frame where it is not one of the bundled ones of that wording.
 
     ``number`` is the variant, 1 to 3.
     """
     bundled = instruction_paraphrases()
-    wordings = bundled.instructions.get(task_id)
-    if wordings is not None and _bundled_instructions().get(task_id) == instruction:
-        return wordings[number - 1]
+    known, reworded = _bundled_instructions(), bundled.instructions
+    if wording == WORDING_1:
+        known, reworded = _bundled_instructions("tasks_wording_1.yaml"), reworded | bundled.wording_1
+    if task_id in reworded and known.get(task_id) == instruction:
+        return reworded[task_id][number - 1]
     return render_text(bundled.frames[number - 1], {"instruction": instruction}, where="paraphrase frame")
 
 
@@ -90,14 +94,14 @@ def reword(tree: PromptTree, target: PerturbationTarget, number: int) -> PromptT
 
     Blocks that no operator of the condition made stay as they are.
     """
-    operators = {operator.name: operator for operator in target.bundle}
+    operators = {operator.label: operator for operator in target.bundle}
     blocks = tuple(
         replace(block, text=reworded_operator(operators[block.operator], number).render(target.ctx))
         if block.operator in operators
         else block
         for block in tree.blocks
     )
-    instruction = reworded_instruction(target.ctx.task_id, tree.instruction, number)
+    instruction = reworded_instruction(target.ctx.task_id, tree.instruction, number, target.ctx.wording)
     return replace(tree, instruction=instruction, blocks=blocks)
 
 

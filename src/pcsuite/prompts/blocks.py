@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pcsuite.errors import PromptError, did_you_mean
+from pcsuite.prompts.filler import sham_text
 from pcsuite.prompts.pieces import Piece
 from pcsuite.prompts.reading import read_source
 from pcsuite.prompts.servers import SERVER, texts_of_entry, with_other_words
@@ -471,6 +472,7 @@ def pieces_of(text: PromptText, how: SplitMethod) -> tuple[list[Piece], str]:
         return list(text.parts), text.parted
     pieces, method = split_text(text.text.removeprefix("\ufeff"), how)
     if text.text.startswith("\ufeff"):
+        pieces = pieces or [Piece("", "", "paragraph")]  # a file of nothing else
         pieces[0] = pieces[0]._replace(text="\ufeff" + pieces[0].text)
     return pieces, method
 
@@ -520,51 +522,3 @@ def _several(messages: Sequence[PromptText], first: int, last: int, name: str, k
     source = "".join(message.text.rstrip("\n") + "\n" for _, message in numbered)
     spans = tuple((turn, 0, len(message.text)) for turn, message in numbered)
     return PromptBlock(name, source, text, kind, messages[first].line, spans=spans)
-
-
-def sham_text(text: str) -> str:
-    """A text of the same length and layout that says nothing: every word is filler of the same length and case.
-
-    White space, punctuation, list marks, headings and tag brackets stay, placeholders too; digits become 0.
-
-    >>> sham_text("## Rules\\n- Never guess.\\n")
-    '## Dolor\\n- Magna ipsum.\\n'
-    """
-    counter = 0
-
-    def filler(match: re.Match[str]) -> str:
-        nonlocal counter
-        word = match.group()
-        if word.startswith(("{{", "{%", "{#", "\x1e")):
-            return word
-        if word.isdigit():
-            return "0" * len(word)
-        choices = _FILLER.get(len(word))
-        if choices is None:
-            replacement = "".join(
-                _FILLER[5][(counter + i) % len(_FILLER[5])] for i in range(len(word) // 5 + 1)
-            )
-            replacement = replacement[: len(word)]
-        else:
-            replacement = choices[counter % len(choices)]
-        counter += 1
-        if word.isupper() and len(word) > 1:
-            return replacement.upper()
-        return replacement.capitalize() if word[0].isupper() else replacement
-
-    return re.sub(r"\x1e\d+:\w+\n|\{\{[^{}]*\}\}|\{[%#][^{}]*[%#]\}|[^\W\d_]+|\d+", filler, text)
-
-
-_FILLER: Mapping[int, tuple[str, ...]] = {
-    1: ("a",),
-    2: ("et", "in", "ad", "ut"),
-    3: ("sit", "sed", "non", "qui"),
-    4: ("amet", "elit", "enim", "quis", "nisi", "ante"),
-    5: ("dolor", "magna", "ipsum", "lorem", "culpa", "velit"),
-    6: ("tempor", "labore", "aliqua", "mollit", "fugiat", "cillum"),
-    7: ("nostrud", "laboris", "commodo", "officia", "aliquip", "veniam"),
-    8: ("pariatur", "deserunt", "voluptas", "sequitur"),
-    9: ("consequat", "excepteur", "cupidatat", "voluptate"),
-    10: ("incididunt", "adipiscing", "temporibus"),
-    11: ("consectetur", "exercitatio"),
-}

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, get_args
 
 from pcsuite._util.hashing import canonical_json
-from pcsuite.config.definitions import TaskKind, TaskSpec
+from pcsuite.config.definitions import TaskKind, TaskSpec, Wording
 from pcsuite.config.spellings import EVALUATOR_OF_KIND, task_kind
 from pcsuite.errors import PromptError, did_you_mean
 
@@ -90,6 +90,8 @@ class PromptContext:
     answer_regex: str = ""
     grammar: str = ""
     lmql_query: str = ""
+    wording: Wording = "2"
+    """Layout of the prompt; see ``wording`` of an operators file."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Columns of the item that placeholders of a verbatim prompt name."""
 
@@ -162,6 +164,7 @@ class TaskPrompting:
     grammar: str | None
     exemplars: tuple[Exemplar, ...] = ()
     lmql_query: str | None = None
+    wording: Wording = "2"
 
     def context(self, input_text: str, columns: Mapping[str, str] | None = None) -> PromptContext:
         """The context of one item; an empty ``input_text`` gives what all items of the task share.
@@ -184,6 +187,7 @@ class TaskPrompting:
             exemplars=self.exemplars,
             grammar=self.grammar or "",
             lmql_query=self.lmql_query or "",
+            wording=self.wording,
             **shared,
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pcsuite.prompts.prompt import OperatorBlock
+    from pcsuite.prompts.operators import OperatorBlock
 
 NAMED = frozenset(
     {"role_block", "goal_block", "rules_block", "verifier_block", "exemplars_text", "abstain_instruction"}

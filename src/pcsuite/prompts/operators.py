@@ -7,21 +7,42 @@ environment that is sandboxed and strict about undefined names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pcsuite.config.definitions import OperatorSpec, OperatorUse
+from pcsuite.config.definitions import (
+    FILLER_MARK,
+    WORDING_1,
+    MessageRole,
+    OperatorSpec,
+    OperatorUse,
+    Place,
+    TaskKind,
+)
 from pcsuite.errors import ConfigError, PromptError
 from pcsuite.prompts.context import PromptContext
+from pcsuite.prompts.filler import sham_text
 from pcsuite.prompts.verbatim import fill_placeholders, placeholders, render_jinja
 
 BASE_TEMPLATES = Path(__file__).parent / "base_templates"
+_BASE_TEMPLATE: dict[TaskKind, str] = {
+    "structured": "json_base.j2",
+    "reasoning": "reasoning_base.j2",
+    "judged": "json_base.j2",
+}
+
+
+def base_template(ctx: PromptContext) -> str:
+    """Name of the base template of a task's kind, in the wording that the context asks for."""
+    if ctx.wording == WORDING_1 and ctx.task_kind == "reasoning":
+        return "reasoning_base_wording_1.j2"
+    return _BASE_TEMPLATE[ctx.task_kind]
 
 
 @lru_cache(maxsize=8)
@@ -47,6 +68,14 @@ def _compiled(source: str) -> Template:
     return environment().from_string(source)
 
 
+@lru_cache(maxsize=4096)
+def shown_question(template: str, label: str, text: str) -> str:
+    """An input under its label, as a bundled base template puts it: of the item and of every exemplar."""
+    empty: dict[str, Any] = dict.fromkeys(("filler", "prefix", "blocks", "fewshot", "post"), ())
+    shown = environment().get_template(template)
+    return shown.render(empty, instruction="", input_label=label, input_text=text).strip("\n")
+
+
 def render_text(source: str, variables: dict[str, Any], *, where: str) -> str:
     """Render template text with these variables, newlines at both ends stripped.
 
@@ -58,7 +87,7 @@ def render_text(source: str, variables: dict[str, Any], *, where: str) -> str:
         raise PromptError(f"{where}: template cannot be rendered: {error}") from error
 
 
-Slot = Literal["prefix", "block", "fewshot", "post", "verbatim", "none"]
+Slot = Literal["prefix", "block", "fewshot", "before", "post", "verbatim", "none"]
 
 _SLOTS: dict[str, Slot] = {
     "prefix_block": "prefix",
@@ -70,6 +99,24 @@ _SLOTS: dict[str, Slot] = {
     "verbatim": "verbatim",
     "constraint": "none",
 }
+_SLOT_AT: Mapping[Place, Slot] = {
+    "start": "prefix",
+    "before_examples": "block",
+    "before_question": "before",
+    "after_question": "post",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorBlock:
+    """A piece of prompt text that one operator put there."""
+
+    operator: str
+    """The operator's label."""
+    slot: Slot
+    text: str
+    role: MessageRole | None = None
+    """Message of a chat that it stands in; without roles the prompt is one text."""
 
 
 # The input is all that a context has of its item; another template that is drawn in may show it too.
@@ -91,6 +138,34 @@ class Operator:
         """
         return _SLOTS[self.spec.type] if self.spec.template else "none"
 
+    @property
+    def label(self) -> str:
+        """How rows name it: its name, where it stands if that is not the place of its type, and how often.
+
+        >>> str(Operator("NOTE", OperatorSpec(type="rule", template="x", at="after_question", repeat=2)).label)
+        'NOTE@after_question.x2'
+        """
+        spec = self.spec
+        if spec.type == "verbatim":  # named by who wrote it, what it is included
+            return self.name
+        where = f"@{'+'.join(spec.at)}" if spec.at else ""
+        often = f".x{spec.repeat}" if (spec.repeat or 1) > 1 else ""
+        return f"{FILLER_MARK if spec.filler else ''}{self.name}{where}{often}"
+
+    def blocks(self, ctx: PromptContext) -> list[OperatorBlock]:
+        """Its text as blocks of the prompt, one for each place where it stands; none where it has no text."""
+        text = self.render(ctx)
+        if not text or self.slot == "none":
+            return []
+        placed: list[tuple[Slot, MessageRole | None]] = [
+            (self.slot, "system") if place == "system" else (_SLOT_AT[place], self.spec.role)
+            for place in self.spec.at or ()
+        ]
+        return [
+            OperatorBlock(self.label, slot, text, role)
+            for slot, role in placed or [(self.slot, self.spec.role)]
+        ]
+
     def __add__(self, other: Operator | Bundle) -> Bundle:
         return Bundle((self,)) + other
 
@@ -108,6 +183,13 @@ class Operator:
                 f"operator {self.name}: the role {use.role} is for verbatim pieces", hint="system or user"
             )
         changes = {key: value for key, value in use.model_dump(exclude={"name"}).items() if value is not None}
+        misplaced = [key for key in ("at", "repeat", "filler") if key in changes]
+        if misplaced and (self.spec.type == "verbatim" or self.slot == "none"):
+            raise ConfigError(
+                f"operator {self.name} has no block in the prompt for '{misplaced[0]}' to change"
+            )
+        if self.spec.type == "fewshot" and "before_examples" in (use.at or ()):
+            raise ConfigError(f"operator {self.name} shows the examples and cannot stand before them")
         return replace(self, spec=self.spec.model_copy(update=changes)) if changes else self
 
     def applies_to(self, ctx: PromptContext) -> bool:
@@ -136,11 +218,18 @@ class Operator:
         return bool(_ITEM_DEPENDENT.search(template))
 
     def render(self, ctx: PromptContext) -> str:
-        """The operator's text for one item; empty for operators that show nothing.
+        """The operator's text for one item, as often as it is repeated; empty for operators that show nothing.
 
         Templates see the context and the operator's own ``mode`` and ``max_steps``; a fewshot operator shows the first
-        ``k`` exemplars, and nothing where there are none.
+        ``k`` exemplars, and nothing where there are none. Its template sees the ``cue`` before an answer and
+        ``question(text)``, an input as the base template puts it.
         """
+        text = self._rendered(ctx)
+        if self.spec.filler and text:
+            text = sham_text(text, filled=True)
+        return "\n\n".join([text] * (self.spec.repeat or 1)) if text else ""
+
+    def _rendered(self, ctx: PromptContext) -> str:
         if not self.spec.template:
             return ""
         if self.spec.type == "verbatim":
@@ -156,6 +245,8 @@ class Operator:
             variables["exemplars"] = ctx.exemplars[: self.spec.k]
             if not variables["exemplars"]:
                 return ""
+            variables["cue"] = self.spec.cue or "Answer:"
+            variables["question"] = partial(shown_question, base_template(ctx), ctx.input_label)
         return render_text(self.spec.template, variables, where=f"operator {self.name}")
 
     def adds_nothing(self, ctx: PromptContext) -> bool:
@@ -192,8 +283,11 @@ class Bundle:
 
     def __add__(self, other: Operator | Bundle) -> Bundle:
         added = (other,) if isinstance(other, Operator) else other.operators
-        names = {operator.name for operator in added}
-        kept = tuple(operator for operator in self.operators if operator.name not in names)
+        # A block and its sham may both be there; of two of one name the later counts, wherever it stands.
+        names = {(operator.name, operator.spec.filler) for operator in added}
+        kept = tuple(
+            operator for operator in self.operators if (operator.name, operator.spec.filler) not in names
+        )
         return Bundle(kept + added)
 
     def __iter__(self) -> Iterator[Operator]:
@@ -207,8 +301,8 @@ class Bundle:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Operator names in order."""
-        return tuple(operator.name for operator in self.operators)
+        """Operators in order, as rows name them (:attr:`Operator.label`)."""
+        return tuple(operator.label for operator in self.operators)
 
     def of_type(self, kind: str) -> tuple[Operator, ...]:
         """Operators of one type, in order."""

@@ -12,30 +12,23 @@ from typing import Literal
 
 from jinja2 import TemplateError, meta
 
-from pcsuite.config.definitions import MessageRole, TaskKind
+from pcsuite.config.definitions import PromptForm, PromptRepeat, TaskKind
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
+from pcsuite.prompts.filler import sham_text
 from pcsuite.prompts.named_blocks import NAMED, block_variables
-from pcsuite.prompts.operators import Bundle, Slot, environment
-from pcsuite.prompts.verbatim import chat_piece
+from pcsuite.prompts.operators import (
+    Bundle,
+    Operator,
+    OperatorBlock,
+    Slot,
+    base_template,
+    environment,
+    shown_question,
+)
+from pcsuite.prompts.verbatim import chat_piece, decode_chat
 
-BASE_TEMPLATE: dict[TaskKind, str] = {
-    "structured": "json_base.j2",
-    "reasoning": "reasoning_base.j2",
-    "judged": "json_base.j2",
-}
 FILLER_LINE = "This line is filler; it says nothing about the task."
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorBlock:
-    """A piece of prompt text that one operator put there."""
-
-    operator: str
-    slot: Slot
-    text: str
-    role: MessageRole | None = None
-    """Message of a chat that it stands in; without roles the prompt is one text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +49,12 @@ class PromptTree:
     used then, and ``instruction`` is all that stands before."""
     task: tuple[str, str] = field(default=("", ""), compare=False)
     """Title and goal of the task, for base templates that show them."""
+    closing: str = ""
+    """Last line of the prompt: the cue after which exemplars show their answers."""
+    turns: tuple[tuple[str, str], ...] = ()
+    """Exemplars that are turns of a chat, not a block: what the user asks and what is answered."""
+    repeat: PromptRepeat | None = None
+    """The whole prompt more than once, or its sham before it."""
 
     def texts(self, slot: Slot) -> list[str]:
         """Texts of the blocks in one slot, in order."""
@@ -74,10 +73,10 @@ class PromptTree:
         if self.around is not None:
             shown_input = (self.around[0].lstrip("\n") + self.input_text + self.around[1]).rstrip("\n")
         else:
-            bare = replace(self, instruction="", blocks=(), filler=0, order=())
+            bare = PromptTree(self.template, "", self.input_label, self.input_text)
             trailing = len(self.input_text) - len(self.input_text.rstrip("\n"))
             shown_input = bare.assemble(templates_dir) + "\n" * trailing
-        middle = [*self.texts("block"), *self.texts("fewshot")]
+        middle = [*self.texts("block"), *self.texts("fewshot"), *self.texts("before")]
         return [*self.texts("prefix"), self.instruction, *middle, shown_input, *self.texts("post")]
 
     @property
@@ -104,6 +103,36 @@ class PromptTree:
         ``templates_dir`` is searched for the base template before the bundled ones; one that is missing or cannot be
         rendered is a ``PromptError``. Blocks with a role make it a chat (:mod:`pcsuite.prompts.verbatim`).
         """
+        text = self._assemble_turns(templates_dir) if self.turns else self._closed(templates_dir)
+        return text if self.repeat is None else _repeated(text, self.repeat)
+
+    def _closed(self, templates_dir: Path | None) -> str:
+        """The prompt once, with its cue at the end."""
+        if not self.closing or any(block.role is not None for block in self.blocks):
+            return self._assemble(templates_dir)
+        # Right below the question as in the exemplars; behind a block that follows the question it stands apart.
+        apart = bool(self.texts("post") or self.order)
+        opened = replace(self, closing="")._assemble(templates_dir)
+        return opened + ("\n\n" if apart else "\n") + self.closing
+
+    def _assemble_turns(self, templates_dir: Path | None) -> str:
+        """A chat: what stands before the exemplars opens the first turn, the item's own question is in the last."""
+        system = "\n\n".join(block.text for block in self.blocks if block.role == "system")
+        spoken = replace(self, blocks=self.spoken, turns=(), repeat=None)
+        parts = spoken.parts(templates_dir)
+        behind = 0 if self.order else 1 + len(spoken.texts("before")) + len(spoken.texts("post"))
+        last = [parts[index] for index in self.order] if self.order else parts[len(parts) - behind :]
+        head = [] if self.order else parts[: len(parts) - behind]
+        if self.filler:
+            head.insert(0, "\n".join([FILLER_LINE] * self.filler))
+        (first, answer), *others = self.turns
+        said = [("user", "\n\n".join([*head, first])), ("assistant", answer)]
+        said += [turn for asked, solved in others for turn in (("user", asked), ("assistant", solved))]
+        said.append(("user", "\n\n".join(last)))
+        said = [("system", system), *said] if system else said
+        return "".join(chat_piece(number, role, content) for number, (role, content) in enumerate(said))
+
+    def _assemble(self, templates_dir: Path | None) -> str:
         texts: defaultdict[Slot, list[str]] = defaultdict(list)
         for block in self.blocks:
             if block.role is not None:
@@ -118,14 +147,14 @@ class PromptTree:
         if self.around is not None:
             # What a perturbation adds stands before or after; the compiled text itself stays as it was found.
             text = self.instruction + self.around[0] + self.input_text + self.around[1]
-            front = [*filler, *texts["prefix"], *texts["block"], *texts["fewshot"]]
+            front = [*filler, *texts["prefix"], *texts["block"], *texts["fewshot"], *texts["before"]]
             return "\n\n".join([*front, text, *texts["post"]])
         variables = {
             "filler": filler,
             "prefix": texts["prefix"],
             "instruction": self.instruction,
             "blocks": texts["block"],
-            "fewshot": texts["fewshot"],
+            "fewshot": [*texts["fewshot"], *texts["before"]],
             "input_label": self.input_label,
             "input_text": self.input_text,
             "post": texts["post"],
@@ -147,7 +176,7 @@ class PromptTree:
         exact = [(block.role or "user", block.text) for block in self.blocks if block.slot == "verbatim"]
         if not exact:
             system_text = "\n\n".join(block.text for block in self.blocks if block.role == "system")
-            spoken = replace(self, blocks=self.spoken).assemble(templates_dir)
+            spoken = replace(self, blocks=self.spoken, repeat=None).assemble(templates_dir)
             return (chat_piece(0, "system", system_text) if system_text else "") + chat_piece(
                 1, "user", spoken
             )
@@ -164,6 +193,18 @@ class PromptTree:
         return "".join(messages)
 
 
+def _repeated(text: str, repeat: PromptRepeat) -> str:
+    """A prompt with copies of itself before it, or with filler of their length; of a chat its last message."""
+    messages = decode_chat(text)
+    if messages is None:
+        copy = sham_text(text, filled=True) if repeat.filler else text
+        return "\n\n".join([copy] * (repeat.times - 1) + [text])
+    messages[-1]["content"] = _repeated(messages[-1]["content"], repeat)
+    return "".join(
+        chat_piece(number, message["role"], message["content"]) for number, message in enumerate(messages)
+    )
+
+
 @lru_cache(maxsize=32)
 def _variables_of(templates_dir: Path | None, name: str) -> frozenset[str]:
     """The variables that a base template of a user's folder has; of the bundled ones none is asked for."""
@@ -173,8 +214,10 @@ def _variables_of(templates_dir: Path | None, name: str) -> frozenset[str]:
     return frozenset(meta.find_undeclared_variables(environment(templates_dir).parse(source)))
 
 
-def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
-    """The prompt of one item under a bundle: each operator rendered into its block, empty ones left out.
+def compose(
+    bundle: Bundle, ctx: PromptContext, form: PromptForm = "message", repeat: PromptRepeat | None = None
+) -> PromptTree:
+    """The prompt of one item under a bundle: each operator rendered into its blocks, empty ones left out.
 
     A template that uses a name the context lacks is a ``PromptError``, and so are verbatim pieces beside other text:
     they are the whole prompt.
@@ -186,18 +229,35 @@ def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
             f"verbatim pieces are the whole prompt, and {', '.join(mixed)} would add text to it",
             hint="use either verbatim operators or others in a condition",
         )
-    rendered = [
-        OperatorBlock(operator.name, operator.slot, operator.render(ctx), operator.spec.role)
+    solved = [operator for operator in bundle if operator.spec.type == "fewshot" and operator.render(ctx)]
+    as_turns = form == "turns" and bool(solved)
+    blocks = [
+        block
         for operator in bundle
+        if not (as_turns and operator in solved)
+        for block in operator.blocks(ctx)
     ]
+    cues = [operator.spec.cue or "" for operator in solved if not as_turns]
     return PromptTree(
-        template=BASE_TEMPLATE[ctx.task_kind],
+        template=base_template(ctx),
         instruction=ctx.instruction,
         input_label=ctx.input_label,
         input_text=ctx.input_text,
-        blocks=tuple(block for block in rendered if block.text),
+        blocks=tuple(blocks),
         task=(ctx.task_title, ctx.task_goal),
+        closing=next(iter(cues), ""),
+        turns=tuple(turn for operator in solved for turn in _turns(operator, ctx)) if as_turns else (),
+        repeat=repeat,
     )
+
+
+def _turns(operator: Operator, ctx: PromptContext) -> list[tuple[str, str]]:
+    """The exemplars of an operator as turns: each question as the item's own is put, and its answer."""
+    template = base_template(ctx)
+    return [
+        (shown_question(template, ctx.input_label, entry.input_text), entry.output_text)
+        for entry in ctx.exemplars[: operator.spec.k]
+    ]
 
 
 LengthControl = Literal["off", "warn", "pad"]

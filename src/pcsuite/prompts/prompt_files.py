@@ -20,7 +20,8 @@ from typing import NamedTuple
 from pcsuite._util.files import unreadable_text
 from pcsuite.errors import PromptError
 from pcsuite.prompts import blocks
-from pcsuite.prompts.blocks import HOLDS_INPUT, INPUT_BLOCK, NOT_SENT, PromptBlock, SplitPrompt, sham_text
+from pcsuite.prompts.blocks import HOLDS_INPUT, INPUT_BLOCK, NOT_SENT, PromptBlock, SplitPrompt
+from pcsuite.prompts.filler import sham_text
 from pcsuite.prompts.reading import read_source
 from pcsuite.prompts.rules import RulesSource, is_rules_file
 from pcsuite.prompts.servers import ServersSource

@@ -72,6 +72,8 @@ class ReportPage:
     """What identifies the run and what was made of it, hashes included."""
     footer: str = ""
     most_alarms: int = MOST_SHOWN_FIRST
+    folded_alarms: str = ""
+    """What the alarms behind the first are about, in a few words each."""
 
     @property
     def sentence(self) -> str:
@@ -137,6 +139,9 @@ def build_page(
             f" {counted(len(models), 'model')}, how surely, and at what cost."
         ),
         alarms=[alarm.text for alarm in analysis.alarms],
+        folded_alarms="; ".join(
+            dict.fromkeys(alarm.in_few_words for alarm in analysis.alarms[MOST_SHOWN_FIRST:])
+        ),
         notices=_notices(analysis),
         facts=[
             ("answers", f"{health.rows:,}"),

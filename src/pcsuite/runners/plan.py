@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.analysis.load.item_scores import control_among
+from pcsuite.config.definitions import WORDING_1
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
@@ -24,6 +25,7 @@ from pcsuite.engines.session import check_model, constraint_of
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError
 from pcsuite.evaluation.judged import judge_fingerprint
 from pcsuite.logging.row import PerturbationRef
+from pcsuite.perturbations.paraphrase import reworded_instruction, reworded_operator
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Program
 from pcsuite.prompts.compiled import compiled_path, read_compiled
@@ -37,7 +39,7 @@ from pcsuite.prompts.context import Exemplar, PromptContext, TaskPrompting
 from pcsuite.prompts.operators import Operator
 from pcsuite.prompts.prompt import PromptTree
 from pcsuite.runners.retrievers import retrieval_version, retriever_type
-from pcsuite.runners.task_plan import MAX_EXEMPLARS, TaskPlan, plan_task, task_evaluator
+from pcsuite.runners.task_plan import MAX_EXEMPLARS, Drawn, TaskPlan, plan_task, task_evaluator
 
 CLEAN = PerturbationRef()
 
@@ -94,10 +96,45 @@ class Cell:
 
         Raises :class:`PromptError` where an operator's template cannot be rendered.
         """
+        if (drawn := self.drawn(item)) is not None:
+            return self._drawn_tree(item, drawn)
         if self.applied.reads_input:
             ctx = self.task.prompting.context(item.input_text, item.columns)
             return apply_condition(self.condition, ctx).tree
         return replace(self.applied.tree, input_text=item.input_text)
+
+    def drawn(self, item: Item) -> Drawn | None:
+        """The example set and the wording of an item, where it draws them or the condition says the wording."""
+        fixed, drawn = self.condition.reworded, self.task.drawn(item)
+        if fixed is None:
+            return drawn
+        return Drawn(drawn.example_set if drawn is not None else 0, fixed)
+
+    def _drawn_tree(self, item: Item, drawn: Drawn) -> PromptTree:
+        if drawn not in self._applied_as_drawn:
+            self._applied_as_drawn[drawn] = self._as_drawn(self.task.prompting.context(""), drawn)
+        applied = self._applied_as_drawn[drawn]
+        if applied.reads_input:
+            return self._as_drawn(self.task.prompting.context(item.input_text, item.columns), drawn).tree
+        return replace(applied.tree, input_text=item.input_text)
+
+    def _as_drawn(self, ctx: PromptContext, drawn: Drawn) -> PromptCondition:
+        sets, number, condition = self.task.example_sets, drawn.wording, self.condition
+        if sets:
+            ctx = replace(ctx, exemplars=sets[drawn.example_set])
+        if number:
+            words = reworded_instruction(ctx.task_id, ctx.instruction, number, ctx.wording)
+            ctx = replace(ctx, instruction=words)
+            steps = tuple(
+                tuple(reworded_operator(operator, number) for operator in step) for step in condition.steps
+            )
+            condition = replace(condition, steps=steps)
+        return apply_condition(condition, ctx)
+
+    @cached_property
+    def _applied_as_drawn(self) -> dict[Drawn, PromptCondition]:
+        """By what items drew: the condition with the prompt of an empty input, made once each."""
+        return {}
 
     @cached_property
     def replicates(self) -> list[tuple[int, PerturbationRef, str]]:
@@ -262,6 +299,13 @@ def build_plan(
     scope = scope or Scope.of_selection(suite)
     retriever_type(suite)
     conditions = expand_conditions(scope.conditions, suite.conditions, suite.operators)
+    if suite.profile.draw is not None and any(one != CLEAN for one in perturbations):
+        raise ConfigError(
+            suite.sources["profile"].problem(
+                ["draw"], "items that draw their wording have no perturbed prompts beside them"
+            ),
+            hint="leave out 'draw', or the perturbations",
+        )
     if tasks is None:
         tasks = {task_id: plan_task(suite, task_id) for task_id in scope.tasks}
     if scope.max_items is not None or scope.skip_items:
@@ -479,6 +523,18 @@ def plan_cell(
         "decoding": decoding.hashed(),
         "length": [suite.profile.length_control, task.band],
     }
+    if task.example_sets:
+        drawn = [[[entry.input_text, entry.output_text] for entry in one] for one in task.example_sets]
+        defining["draw"] = [drawn, task.wordings]
+    if condition.reworded is not None:
+        defining["reworded"] = condition.reworded
+    if condition.form != "message":
+        defining["form"] = condition.form
+    if condition.repeat is not None:
+        defining["repeat"] = condition.repeat
+    if task.prompting.wording != WORDING_1:
+        # Base templates are no part of it otherwise: rows of the first wording keep their ids.
+        defining["wording"] = task.prompting.wording
     if task.spec.judge is not None:
         defining["judge"] = [
             judge_fingerprint(task.spec.judge, task.spec.instruction),
@@ -501,7 +557,7 @@ def plan_cell(
         sent = _sent_to(*check_model(model_id, suite.models[model_id]), operator, task.prompting.context(""))
         if not sent.in_full:
             # Another treatment than a whole constraint: rows name it otherwise, so that no analysis mixes the two.
-            names = tuple(name + IN_PART if name == operator.name else name for name in names)
+            names = tuple(name + IN_PART if name == operator.label else name for name in names)
             relaxed, changes = sent.constraint.value, tuple(map(str, sent.changes))
             defining["relaxed_schema"] = relaxed
     return Cell(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timezone
+from typing import Any
 
 import msgspec
 
@@ -71,6 +72,15 @@ def planned_contrasts(plan: Plan, section: PreregistrationSection) -> list[ArmKe
     return list(arms)
 
 
+def section_content(section: PreregistrationSection) -> dict[str, Any]:
+    """A profile's section as it is hashed: without keys that came later and that it does not use."""
+    content = section.model_dump(mode="json")
+    if section.stopping.looks is None:
+        for name in ("looks", "spending"):
+            del content["stopping"][name]
+    return content
+
+
 def registered_plan(plan: Plan) -> RegisteredPlan | None:
     """What a plan's profile registers, hashed; ``None`` where it registers nothing.
 
@@ -81,7 +91,7 @@ def registered_plan(plan: Plan) -> RegisteredPlan | None:
     if section is None:
         return None
     contrasts = [list(arm) for arm in planned_contrasts(plan, section)]
-    content = section.model_dump(mode="json")
+    content = section_content(section)
     if not section.primary:
         content["conditions"] = list(plan.scope.conditions)
     if section.stops_early:

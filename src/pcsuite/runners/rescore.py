@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,14 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.text import utc_now
-from pcsuite._util.workers import MOST_JOBS, pool
+from pcsuite._util.workers import MOST_JOBS
 from pcsuite.analysis.ambiguous import settle
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import LogError, MissingExtraError
 from pcsuite.evaluation.answer_probability import LABEL_PROBABILITY, PERPLEXITY
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator
-from pcsuite.evaluation.isolation import score_answers
+from pcsuite.evaluation.isolation import ScoringAhead, scoring_ahead
 from pcsuite.logging.labels import GoldLabel, Labels
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest, write_manifest
@@ -44,8 +42,8 @@ _KEPT_METRICS = (
     LABEL_PROBABILITY,
 )
 
-_AHEAD = 4
-"""Stretches of rows that are scored ahead of the one that is written."""
+_AHEAD = 3 * MOST_JOBS
+"""Rows that are handed in ahead of the one that is compared and written."""
 
 
 @dataclass(slots=True)
@@ -103,53 +101,38 @@ def _rescored_rows(
 ) -> Iterator[RunRow]:
     """The rows whose scores changed, as they are now; a user's own scorer is asked for many at a time."""
     labels = Labels(RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log).read()
-    scored = _evaluations(suite, rows, tasks, outcome)
-    # Some stretches ahead: workers score the next ones while this one is compared and written.
-    upcoming = deque(islice(scored, _AHEAD))
-    while upcoming:
-        current = upcoming.popleft()
-        upcoming.extend(islice(scored, 1))
-        for row, item, evaluations, index in current:
-            rescored = _rescored(row, item, partial(_evaluated, evaluations, index), outcome, labels)
+    with scoring_ahead() as scoring:
+        begun = _begun(suite, rows, tasks, outcome, scoring)
+        # Some rows ahead: workers score the next ones while these are compared and written.
+        upcoming = deque(islice(begun, _AHEAD))
+        while upcoming:
+            rescored = _rescored(*upcoming.popleft(), outcome, labels)
+            upcoming.extend(islice(begun, 1))
             if rescored is not None:
                 yield rescored
 
 
-def _evaluated(evaluations: Future[list[Callable[[], Evaluation]]], index: int) -> Evaluation:
-    return evaluations.result()[index]()
-
-
-def _evaluations(
+def _begun(
     suite: Suite,
     rows: Iterator[RunRow],
     tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None],
     outcome: Rescored,
-) -> Iterator[list[tuple[RunRow, Item, Future[list[Callable[[], Evaluation]]], int]]]:
-    """Stretches of rows with their items, and where their evaluations will be."""
-    while chunk := list(islice(rows, MOST_JOBS)):
-        outcome.rows += len(chunk)
-        scorable: dict[str, list[tuple[RunRow, Item, Answer]]] = {}
-        for row in chunk:
-            item = _item_of(suite, row, tasks)
-            if row.generation is None or row.kind != "main" or item is None:
-                outcome.skipped += 1
-                continue
-            if row.generation.finish_reason == "out_of_time":
-                continue  # there is no answer, and the score of that is 0 by any scorer
-            text, finish = row.generation.text, row.generation.finish_reason
-            checks = row.checks or {}
-            answer = Answer(
-                text, finish, retrieved_of(row), row.judge or (), None, row.changed or None, checks
-            )
-            scorable.setdefault(row.task.id, []).append((row, item, answer))
-        stretch = []
-        for task_id, answers in scorable.items():
-            task = tasks[task_id]
-            assert task is not None
-            pairs = [(item, answer) for _, item, answer in answers]
-            evaluations = pool().threads.submit(score_answers, task[0], pairs)
-            stretch += [(row, item, evaluations, index) for index, (row, item, _) in enumerate(answers)]
-        yield stretch
+    scoring: ScoringAhead,
+) -> Iterator[tuple[RunRow, Item, Callable[[], Evaluation]]]:
+    """Rows that can be scored anew, with their items and what returns their evaluations."""
+    for row in rows:
+        outcome.rows += 1
+        item = _item_of(suite, row, tasks)
+        task = tasks[row.task.id]
+        if row.generation is None or row.kind != "main" or item is None or task is None:
+            outcome.skipped += 1
+            continue
+        if row.generation.finish_reason == "out_of_time":
+            continue  # there is no answer, and the score of that is 0 by any scorer
+        text, finish = row.generation.text, row.generation.finish_reason
+        changed, checks = row.changed or None, row.checks or {}
+        answer = Answer(text, finish, retrieved_of(row), row.judge or (), None, changed, checks)
+        yield row, item, scoring.begin(task[0], item, answer)
 
 
 def _item_of(

@@ -64,6 +64,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
         config_hash=suite.config_hash,
         pcsuite_version=__version__,
         length_control=suite.profile.length_control,
+        wordings=dict(suite.wordings),
         tasks={
             task.id: TaskNote(
                 title=task.spec.title,

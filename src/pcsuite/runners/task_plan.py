@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
+from typing import NamedTuple
 
-from pcsuite._util.hashing import digest
-from pcsuite.config.definitions import TaskSpec
+from pcsuite._util.hashing import digest, seed_from
+from pcsuite.config.definitions import WORDING_1, TaskSpec
 from pcsuite.config.load import Suite
+from pcsuite.data.clusters import text_key
 from pcsuite.data.items import Item, ItemSource, exemplars, find_items, sample_items, task_items
 from pcsuite.errors import ConfigError, DataError
 from pcsuite.evaluation import EVALUATORS, build_evaluator, checked_options
@@ -36,6 +39,27 @@ class TaskPlan:
     item_digests: Mapping[str, str] = field(repr=False)
     hash_seed: str = "pcsuite-v1"
     """Salt of everything that is chosen by hash."""
+    example_sets: tuple[tuple[Exemplar, ...], ...] = ()
+    """Sets of exemplars of which each item draws one; the first are those of a task without a draw."""
+    wordings: int = 1
+    """Wordings of which each item draws one."""
+
+    def drawn(self, item: Item) -> Drawn | None:
+        """Which set of exemplars and which wording an item has, by a hash of its input; ``None`` without a draw."""
+        if not self.example_sets:
+            return None
+        shares = [
+            Random(seed_from(f"{self.hash_seed} {what} {self.id} {text_key(item.input_text)}")).random()
+            for what in ("example set", "wording")
+        ]
+        return Drawn(int(shares[0] * len(self.example_sets)), int(shares[1] * self.wordings))
+
+
+class Drawn(NamedTuple):
+    """What an item drew."""
+
+    example_set: int
+    wording: int
 
 
 def plan_task(suite: Suite, task_id: str) -> TaskPlan:
@@ -53,27 +77,33 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     )
     evaluator = task_evaluator(suite, task_id)
     check_items(evaluator, items, loaded.source.path)
-    examples: list[Item] = []
+    answer, draw = exemplar_answer(suite, evaluator), suite.profile.draw
+    sets: list[tuple[Exemplar, ...]] = []
+    sets_wanted = 1 if draw is None else draw.example_sets
     if find_items(spec.dataset, spec.train_split, cache_dir) is not None:
         train = task_items(spec, spec.train_split, cache_dir)
         # An exemplar that is also scored would show its own answer.
         scored = {item.input_text for item in items}
         usable = [item for item in train.items if item.input_text not in scored]
-        examples = exemplars(usable, min(MAX_EXEMPLARS, len(usable)), repro.deterministic_hash_seed)
-        if evaluator.judge is not None:
-            # Free text may come without references; conditions that show exemplars then say that there are none.
-            examples = [item for item in examples if has_reference(item)]
-        check_items(evaluator, examples, train.source.path)
+        for number in range(sets_wanted):
+            salt = repro.deterministic_hash_seed + (f" example set {number}" if number else "")
+            examples = exemplars(usable, min(MAX_EXEMPLARS, len(usable)), salt)
+            if evaluator.judge is not None:
+                # Free text may come without references; conditions that show exemplars then say that there are none.
+                examples = [item for item in examples if has_reference(item)]
+            check_items(evaluator, examples, train.source.path)
+            sets.append(tuple(Exemplar(item.input_text, answer(item), item.item_id) for item in examples))
     prompting = TaskPrompting(
         task_id,
         spec,
         suite.schema(task_id),
         suite.grammar(task_id),
-        tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in examples),
+        sets[0] if sets else (),
         suite.lmql_query(task_id),
+        suite.wording,
     )
     digests = {item.item_id: digest(item.content())[:16] for item in items}
-    return TaskPlan(
+    task = TaskPlan(
         task_id,
         spec,
         items,
@@ -84,6 +114,19 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         digests,
         repro.deterministic_hash_seed,
     )
+    if draw is None:
+        return task
+    task = replace(task, example_sets=tuple(sets) or ((),) * sets_wanted, wordings=draw.wordings)
+    if draw.example_sets == 1:
+        return task
+    # What is found of items that share their examples may be due to these: they are related.
+    named = {item.item_id: f"examples {drawn.example_set}" for item in items if (drawn := task.drawn(item))}
+    return replace(task, items=[replace(item, cluster=named[item.item_id]) for item in items])
+
+
+def exemplar_answer(suite: Suite, evaluator: Evaluator) -> Callable[[Item], str]:
+    """What writes an exemplar's answer, in the wording of the suite's operators."""
+    return evaluator.gold_answer if suite.wording == WORDING_1 else evaluator.exemplar_answer
 
 
 def check_items(evaluator: Evaluator, items: Sequence[Item], path: Path) -> None:

@@ -7,21 +7,35 @@ answers are missing an arm stops only if it would whatever they were. A decided 
 item, and a baseline ends with the last of its arms: what is left of a budget goes to the undecided. Items come in the
 plan's order, which is a hash of seed and id; looks are logged when they are taken, and a resumed run goes on from the
 last of them.
+
+With ``stopping.looks`` the looks are few and planned, and judged as a fixed design is, at the part of the error that
+each has been given. Then an arm also ends where the items that are left would hardly decide it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from typing import Any, cast
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import PreregistrationSection
-from pcsuite.contrasts import ArmScores, Contrast, Direction, Family, judge_look, unbiased_at_stop
+from pcsuite.contrasts import (
+    ArmScores,
+    Contrast,
+    Direction,
+    Family,
+    PlannedLook,
+    Verdict,
+    judge_look,
+    judge_planned_look,
+    unbiased_at_stop,
+)
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError
 from pcsuite.logging.log import RunLog
@@ -32,6 +46,7 @@ from pcsuite.runners.progress import RowSink
 from pcsuite.runners.registration import cells_by_group, planned_contrasts
 from pcsuite.stats.early_stop import StoppingRule
 from pcsuite.stats.estimate import Estimate
+from pcsuite.stats.planned_looks import spending_shares
 
 
 @dataclass(slots=True)
@@ -51,7 +66,11 @@ class _Arm:
     """Items that were asked and lack an answer: the share that is missing, treated and baseline."""
     partial: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Of those items the mean of what was answered, 0 where nothing was."""
+    replicates: float = 1.0
+    """Answers behind a score."""
     last: Look | None = None
+    looks: list[Look] = field(default_factory=list)
+    """Those that were planned, as far as they have been taken."""
 
     @property
     def stopped(self) -> bool:
@@ -84,6 +103,7 @@ class UntilDecided:
                 cells[key[:3]][key.condition],
                 cells[key[:3]][key.baseline],
                 sizes[self._family(key)],
+                replicates=float(len(cells[key[:3]][key.condition].replicates)),
             )
             for key in keys
         ]
@@ -99,13 +119,12 @@ class UntilDecided:
         try:
             for together in phases(self._plan, self._plan.scope.models):
                 cells = [cell for cell in self._plan.cells if cell.model_id in together]
-                longest = max((len(cell.task.items) for cell in cells), default=0)
-                for start in range(0, longest, self._section.stopping.batch):
-                    end = start + self._section.stopping.batch
+                ends = {cell.task.id: self._ends(cell.task.items) for cell in cells}
+                for step in range(max((len(of_task) for of_task in ends.values()), default=0)):
                     active = self._active(cells)
-                    if not any(len(cell.task.items) > start for cell in active):
+                    if not any(len(ends[cell.task.id]) > step for cell in active):
                         break
-                    todo = {name: list(self._batch(active, name, start, end)) for name in together}
+                    todo = {name: list(self._batch(active, name, ends, step)) for name in together}
                     waiting = {name: len(units) for name, units in todo.items() if units}
                     if waiting:
                         units_of = {name: iter(units) for name, units in todo.items()}
@@ -114,9 +133,9 @@ class UntilDecided:
                         return
                     self._log.sync()
                     for arm in self._arms:
-                        items = arm.treated.task.items
-                        if arm.key.model in together and not arm.stopped and start < len(items):
-                            visited = cluster_end(items, end)
+                        of_task = ends.get(arm.key.task, ())
+                        if arm.key.model in together and not arm.stopped and step < len(of_task):
+                            visited = of_task[step]
                             if arm.last is None or arm.last.visited < visited:
                                 self._look(arm, visited)
         finally:
@@ -138,11 +157,25 @@ class UntilDecided:
         compared = {id(cell) for arm in self._arms for cell in (arm.treated, arm.baseline)}
         return [cell for cell in cells if id(cell) in needed or id(cell) not in compared]
 
-    def _batch(self, active: Iterable[Cell], model_id: str, start: int, end: int) -> Iterator[Unit]:
-        """A model's units of some items that are not done, item by item across the arms."""
+    def _ends(self, items: Sequence[Item]) -> list[int]:
+        """Items that have been asked at each look: after every batch, or after so many equal parts as were planned."""
+        stopping, count = self._section.stopping, len(items)
+        reached: Iterable[int]
+        if stopping.looks is None:
+            reached = range(stopping.batch, count + stopping.batch, stopping.batch)
+        else:
+            reached = [-(-count * part // stopping.looks) for part in range(1, stopping.looks + 1)]
+        return list(dict.fromkeys(cluster_end(items, end) for end in reached))
+
+    def _batch(
+        self, active: Iterable[Cell], model_id: str, ends: Mapping[str, Sequence[int]], step: int
+    ) -> Iterator[Unit]:
+        """A model's units of a look's items that are not done, item by item across the arms."""
         cells = [cell for cell in active if cell.model_id == model_id]
         for task in self._plan.tasks.values():
-            for item in task.items[cluster_end(task.items, start) : cluster_end(task.items, end)]:
+            of_task = ends.get(task.id, ())
+            asked = of_task[step - 1] if 0 < step <= len(of_task) else 0
+            for item in task.items[asked : of_task[step]] if step < len(of_task) else ():
                 for cell in cells:
                     if cell.task is task:
                         yield from (unit for unit in cell.units(item) if unit.run_id not in self._log.index)
@@ -172,6 +205,7 @@ class UntilDecided:
         look = self._taken.get((arm.key, visited)) or self._judge(arm, visited)
         if look is not None:
             arm.last = look
+            arm.looks += [look] if look.planned else []
 
     def _filled(self, arm: _Arm, *, low: bool) -> dict[str, ArmScores]:
         """Both sides with missing answers at the ends that make the difference lowest, or highest; items in order."""
@@ -190,16 +224,31 @@ class UntilDecided:
             )
         clusters = np.array(list(arm.clusters.values()), dtype=object)
         columns = zip(("treated", "baseline"), np.array(sides).reshape(-1, 2).T, strict=True)
-        return {name: ArmScores(values, bounds=self._bounds, clusters=clusters) for name, values in columns}
+        return {
+            name: ArmScores(values, bounds=self._bounds, clusters=clusters, replicates=arm.replicates)
+            for name, values in columns
+        }
 
     def _judge(self, arm: _Arm, visited: int) -> Look | None:
-        section, last = self._section, arm.last
+        section = self._section
         sides = np.array(list(arm.scores.values())).reshape(-1, 2).T
         clusters = np.array([arm.clusters[item] for item in arm.scores], dtype=object)
         arms = {
-            name: ArmScores(values, bounds=self._bounds, clusters=clusters)
+            name: ArmScores(values, bounds=self._bounds, clusters=clusters, replicates=arm.replicates)
             for name, values in zip(("treated", "baseline"), sides, strict=True)
         }
+        judge = self._at_planned_look if section.stopping.looks is not None else self._by_betting
+        look = judge(arm, arms, visited)
+        if look is not None:
+            self._file.append(look)
+        return look
+
+    def _bounded(self, arm: _Arm) -> bool:
+        """Whether answers are missing that a verdict must hold for, whatever they would have been."""
+        return bool(arm.missing) and self._plan.suite.profile.missing == "bound"
+
+    def _by_betting(self, arm: _Arm, arms: Mapping[str, ArmScores], visited: int) -> Look | None:
+        section, last = self._section, arm.last
         contrast = Contrast.of("treated", "baseline", better=self._better)
         family = Family("bonferroni", section.alpha, section.margin, size=arm.family_size)
         earlier = None
@@ -208,15 +257,13 @@ class UntilDecided:
         judged = judge_look(arms, contrast, family, earlier=earlier)
         if judged is None:
             return None
-        verdict = judged.verdict
-        if arm.missing and self._plan.suite.profile.missing == "bound":
+        verdict: str = judged.verdict
+        if self._bounded(arm):
             # Filled in against the arm and in its favour, the same must be said: else it is undecided.
             ends = [judge_look(self._filled(arm, low=low), contrast, family) for low in (True, False)]
             if any(end is None or not _same_claim(verdict, end.verdict) for end in ends):
                 verdict = "undecided"
-        stopped = verdict in ("better", "worse", "equivalent") or (
-            verdict == "no worse" and section.stopping.rule == "no_worse"
-        )
+        stopped = self._ends_by(verdict)
         unbiased = None
         if stopped:
             rule = StoppingRule(
@@ -228,26 +275,92 @@ class UntilDecided:
             mean = unbiased_at_stop(arms, contrast, rule, rng=named_rng("stop", *arm.key))
             # An order that could hardly have been can lead outside of what the limits rule out.
             unbiased = None if mean is None else min(max(mean, judged.estimate.low), judged.estimate.high)
-        look = Look(
-            *arm.key,
-            metric=section.metric,
-            visited=visited,
-            items=judged.estimate.n,
-            mean=judged.estimate.value,
-            low=judged.estimate.low,
-            high=judged.estimate.high,
-            level=judged.estimate.level,
-            p_value=judged.p_value,
-            margin=section.margin,
-            verdict=verdict,
+        return self._noted(
+            arm, visited, judged.estimate, judged.p_value, verdict, stopped=stopped, unbiased=unbiased
+        )
+
+    def _at_planned_look(self, arm: _Arm, arms: Mapping[str, ArmScores], visited: int) -> Look | None:
+        section, items = self._section, arm.treated.task.items
+        contrast = Contrast.of("treated", "baseline", better=self._better)
+        family = Family("bonferroni", section.alpha, section.margin, size=arm.family_size)
+        ends = self._ends(items)
+        number = ends.index(visited) + 1
+        fractions = [end / len(items) for end in ends[:number]]
+        shares = spending_shares(fractions, section.stopping.spending)
+        # A look at which no item could be judged is not there: what it might have spent is lost.
+        taken = [look.number - 1 for look in arm.looks]
+
+        def judged(of: Mapping[str, ArmScores], earlier: Sequence[PlannedLook]) -> PlannedLook | None:
+            return judge_planned_look(
+                of,
+                contrast,
+                family,
+                shares=[float(shares[index]) for index in [*(taken if earlier else ()), number - 1]],
+                fraction=fractions[-1],
+                rng=named_rng("look", number, *arm.key),
+                earlier=earlier,
+                equivalent=section.stopping.rule == "decided",
+            )
+
+        look = judged(arms, [_as_planned(entry) for entry in arm.looks])
+        if look is None:
+            return None
+        verdict: str = look.verdict
+        if self._bounded(arm) and verdict != "undecided":
+            filled = [judged(self._filled(arm, low=low), ()) for low in (True, False)]
+            if any(end is None or not _same_claim(verdict, end.verdict) for end in filled):
+                verdict = "undecided"
+        # No worse is not all that may be said of what is better: it goes on while that can still be shown.
+        stopped = verdict in ("better", "worse")
+        stopped |= (self._ends_by(verdict) or verdict == "undecided") and look.hopeless and number < len(ends)
+        stopped |= self._ends_by(verdict) and number == len(ends)
+        return self._noted(
+            arm,
+            visited,
+            look.estimate,
+            look.p_value,
+            verdict,
             stopped=stopped,
-            unbiased=unbiased,
+            rule=section.stopping.spending,
+            number=number,
+            planned=len(ends),
+            moved=look.moved,
+            no_worse=look.no_worse and verdict != "undecided",
+        )
+
+    def _ends_by(self, verdict: str) -> bool:
+        """Whether a verdict ends an arm."""
+        return verdict in ("better", "worse", "equivalent") or (
+            verdict == "no worse" and self._section.stopping.rule == "no_worse"
+        )
+
+    def _noted(
+        self, arm: _Arm, visited: int, estimate: Estimate, p_value: float, verdict: str, **more: Any
+    ) -> Look:
+        """A look as it is written down."""
+        return Look(
+            *arm.key,
+            metric=self._section.metric,
+            visited=visited,
+            items=estimate.n,
+            mean=estimate.value,
+            low=estimate.low,
+            high=estimate.high,
+            level=estimate.level,
+            p_value=p_value,
+            margin=self._section.margin,
+            verdict=verdict,
             missing=len(arm.missing),
             clusters=len({arm.clusters[item] for item in arm.scores}),
             at_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **more,
         )
-        self._file.append(look)
-        return look
+
+
+def _as_planned(look: Look) -> PlannedLook:
+    """A planned look that was taken, as the next one needs it."""
+    estimate = Estimate(look.mean, look.low, look.high, look.level, look.items)
+    return PlannedLook(estimate, look.p_value, cast(Verdict, look.verdict), look.no_worse, look.moved, 0.0)
 
 
 def _same_claim(verdict: str, filled: str) -> bool:

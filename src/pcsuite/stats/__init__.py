@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.bootstrap import *  # noqa: F403
     from pcsuite.stats.calibration import *  # noqa: F403
     from pcsuite.stats.clustered import *  # noqa: F403
+    from pcsuite.stats.covariates import *  # noqa: F403
     from pcsuite.stats.design import *  # noqa: F403
     from pcsuite.stats.early_stop import *  # noqa: F403
     from pcsuite.stats.effect_sizes import *  # noqa: F403
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.mixed import *  # noqa: F403
     from pcsuite.stats.objective import *  # noqa: F403
     from pcsuite.stats.permutation import *  # noqa: F403
+    from pcsuite.stats.planned_looks import *  # noqa: F403
     from pcsuite.stats.pooling import *  # noqa: F403
     from pcsuite.stats.posterior import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
@@ -78,6 +80,8 @@ agreement: rater_agreement Agreement cohens_kappa
 prediction_powered: prediction_powered_mean PredictionPowered compare_labelled LabelledSample
 sequential: anytime_p confidence_sequence log_capital judge_limits family_level ConfidenceSequence
 early_stop: stopped_mean StoppingRule
+covariates: adjusted_mean AdjustedMean
+planned_looks: spending_shares walk_p chance_to_decide
 variance: decompose_variance decompose_variance_unbalanced
 robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread
 voting: self_consistency

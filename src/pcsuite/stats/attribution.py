@@ -37,6 +37,8 @@ from pcsuite.stats.related_rows import cluster_numbers
 
 AttributionMethod = Literal["leave-one-out", "add-one-in", "least squares", "shapley"]
 ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = get_args(AttributionMethod)
+SHARING_METHODS: tuple[AttributionMethod, ...] = ("least squares", "shapley")
+"""Methods that divide the whole change among all operators; the others compare two conditions."""
 PAIRS = "by pairs that differ in it alone"
 MANY = 2_000
 """Items from which the mean is as good as normal: no resampling."""

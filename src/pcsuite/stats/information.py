@@ -58,19 +58,40 @@ def hashed_features(texts: Sequence[str], *, bits: int = 10) -> FloatArray:
     if not 4 <= bits <= 16:
         raise AnalysisError(f"bits is {bits}, it must lie in 4..16")
     width = 1 << bits
-    features = np.zeros((len(texts), width))
-    positions: dict[str, tuple[int, float]] = {}  # answers repeat each other's words
-    for row, text in enumerate(texts):
-        words = [word.casefold() for word in _WORD.findall(text)]
-        counts = features[row]
-        for token in (*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))):
-            position = positions.get(token)
-            if position is None:
-                digest = zlib.crc32(token.encode("utf-8"))
-                position = positions[token] = (digest & (width - 1), 1.0 if digest >> 31 else -1.0)
-            counts[position[0]] += position[1]
+    words_at, pairs_at = _Columns(width), _Columns(width)
+    columns: list[int] = []
+    ends = [0]
+    for text in texts:
+        words = _words(text)
+        columns += map(words_at.__getitem__, words)
+        columns += map(pairs_at.__getitem__, itertools.pairwise(words))
+        ends.append(len(columns))
+    at = np.array(columns, dtype=np.int64)
+    rows = np.repeat(np.arange(len(texts)), np.diff(ends))
+    signs = np.where(at < width, 1.0, -1.0)
+    features = np.bincount(rows * width + at % width, signs, len(texts) * width).reshape(len(texts), width)
     length = np.linalg.norm(features, axis=1, keepdims=True)
     return np.asarray(features / np.where(length > 0, length, 1.0), dtype=np.float64)
+
+
+def _words(text: str) -> list[str]:
+    if text.isascii():
+        return _WORD.findall(text.lower())
+    return [word.casefold() for word in _WORD.findall(text)]
+
+
+class _Columns(dict[str | tuple[str, str], int]):
+    """The column of each word or pair of words that was seen, ``width`` being added where it counts as minus one."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self._width = width
+
+    def __missing__(self, token: str | tuple[str, str]) -> int:
+        text = token if isinstance(token, str) else " ".join(token)
+        digest = zlib.crc32(text.encode("utf-8"))
+        column = self[token] = digest & (self._width - 1) | (0 if digest >> 31 else self._width)
+        return column
 
 
 def online_code(
@@ -498,8 +519,8 @@ def xlogx(share: FloatArray) -> FloatArray:
 
 
 def _codes(labels: Sequence[Hashable]) -> IntArray:
-    codes: dict[Hashable, int] = {}
-    return np.array([codes.setdefault(label, len(codes)) for label in labels], dtype=np.int64)
+    codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    return np.fromiter(map(codes.__getitem__, labels), dtype=np.int64, count=len(labels))
 
 
 def unit_rows(vectors: FloatArray, name: str) -> FloatArray:

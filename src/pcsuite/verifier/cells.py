@@ -82,6 +82,8 @@ def read_bytes(path: Path) -> bytes:
 
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
+_QUOTED = re.compile(r'(^|[,;\t]) *"[^"]*(?:""[^"]*)*"', re.MULTILINE)
+"""A cell in quotes, with what stands before it."""
 
 
 def find_delimiter(content: str) -> str:
@@ -90,7 +92,7 @@ def find_delimiter(content: str) -> str:
     >>> find_delimiter("field;value\\nsize;1,5\\n")
     ';'
     """
-    lines = content.splitlines()
+    lines = _QUOTED.sub(r"\1", content).split("\n")  # a quoted cell may hold lines, and marks in each
     return max(DELIMITERS, key=lambda mark: sum(mark in line for line in lines))
 
 

@@ -142,7 +142,7 @@ def _lines_of_records(one: CheckedEval) -> dict[str, int]:
     """Lines of values in an extraction with many records: of JSON Lines each line is a record of its own."""
     if one.extraction.lstrip()[:1] == b"[" or one.extraction.count(b"\n") == 0:
         return pointer_lines(one.extraction)
-    filled = [(number, line) for number, line in enumerate(one.extraction.splitlines(), 1) if line.strip()]
+    filled = [(number, line) for number, line in enumerate(one.extraction.split(b"\n"), 1) if line.strip()]
     lines: dict[str, int] = {}
     for index, (number, line) in enumerate(filled):
         lines.update((f"/{index}{pointer}", number) for pointer in pointer_lines(line))

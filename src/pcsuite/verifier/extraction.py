@@ -160,7 +160,7 @@ def _entries(
     data: bytes, source: str, key: str | None, is_known: Callable[[str], bool], notes: list[str]
 ) -> Iterable[tuple[str, str | None, Any]]:
     """Pointer, name and content of each record; lines of JSON Lines that are no JSON are noted."""
-    lines = [(number, line) for number, line in enumerate(data.splitlines(), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     try:
         value = parse_json(data, source, notes)
     except DataError:

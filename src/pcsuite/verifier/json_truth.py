@@ -30,7 +30,7 @@ def json_records(data: bytes, source: str) -> list[tuple[int, Any]] | dict[str, 
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except ValueError as whole:
-        lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         if len(lines) < 2 or not lines[0][1].rstrip().endswith("}"):
             line = getattr(whole, "lineno", 1)
             raise DataError(f"{source}: line {line}: not JSON: {getattr(whole, 'msg', whole)}") from None

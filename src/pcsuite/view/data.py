@@ -86,15 +86,19 @@ def _natural(values: Iterable[str]) -> list[str]:
 class OpenRun:
     """One run, opened for looking; safe to use from several threads.
 
-    :meth:`refresh` reads on where the log has grown.
+    :meth:`refresh` reads on where the log has grown. With ``beginning`` about so many bytes of the log are read, and
+    :attr:`share` is below 1.
     """
 
-    def __init__(self, entry: RunEntry, folder: Path, suite: Suite | None = None) -> None:
+    def __init__(
+        self, entry: RunEntry, folder: Path, suite: Suite | None = None, *, beginning: int | None = None
+    ) -> None:
         self.name, self.log, self.ablation = entry.name, entry.log, entry.ablation
         self._entry = entry
         self.manifest = RunManifest()
-        self._folder = folder
+        self.folder = folder
         self._suite = suite
+        self._beginning = beginning
         self._lock = threading.RLock()
         self._stamp: tuple[int, float] | None = None
         self._tables: RunTables | None = None
@@ -145,7 +149,7 @@ class OpenRun:
         stamp = self._log_stamp()
         if stamp == self._stamp:
             return False
-        tables = RunTables([self.log], self._folder, memory=MEMORY, cell_rows=False)
+        tables = RunTables([self.log], self.folder, memory=MEMORY, cell_rows=False, beginning=self._beginning)
         tables.__enter__()
         try:
             self._aggregate(tables)
@@ -226,8 +230,8 @@ class OpenRun:
             FROM runs WHERE kind = 'main' GROUP BY ALL
             ORDER BY task_id, model_id, decoding_id, perturbation_type, item_id, condition_id
             """
-        file = self._folder / f"cells-{sha256_hex(tables.stamp + sql)[:24]}.parquet"
-        for old in self._folder.glob("cells-*.parquet"):
+        file = self.folder / f"cells-{sha256_hex(tables.stamp + sql)[:24]}.parquet"
+        for old in self.folder.glob("cells-*.parquet"):
             if old != file:
                 old.unlink(missing_ok=True)
         cells = f"CREATE VIEW cells AS SELECT * FROM read_parquet({sql_text(str(file))})"
@@ -572,6 +576,12 @@ class OpenRun:
         Reads the log through, once for all of them.
         """
         return logged_rows(self.log, run_ids)
+
+    @property
+    def share(self) -> float:
+        """Share of the log's bytes that was read; 1 for all."""
+        with self._lock:
+            return self._opened.loaded.share
 
     @property
     def altered_rows(self) -> int:

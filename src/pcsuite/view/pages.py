@@ -113,7 +113,7 @@ def _page_number(request: Request, total: int, of_page: int) -> tuple[int, int]:
 
 def matrix_page(viewer: Viewer, request: Request) -> Page:
     """Items by columns with the score in each cell, and the effects of what the filter lets through."""
-    run, selection, marks, labels = _slice_of(viewer, request, request.query_params)
+    run, selection, marks, labels = _slice_of(viewer, request, request.query_params, beginning=True)
     values = run.values[selection.task][selection.columns]
     chosen = [name for name in request.query_params.get("show", "").replace(" ", "").split(",") if name]
     unknown = [name for name in chosen if name not in values]
@@ -134,12 +134,15 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
         "page": number,
         "pages": pages,
         # Corrected over all columns, whichever are shown: choosing columns changes no p-value.
+        # The beginning of a log is no sample of it: nothing is concluded from that.
         "effects": {
             effect.column: effect
             for effect in slice_effects(
                 scores, selection.base, shown if len(values) > MOST_COLUMNS else list(values)
             )
-        },
+        }
+        if run.share == 1
+        else {},
         "verdicts": _column_verdicts(run) if selection.columns == "condition" else {},
         **_live_context(run, selection),
         "levels": scores.means(),
@@ -159,7 +162,7 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
 
 def _live_context(run: OpenRun, selection: Filter) -> dict[str, Any]:
     """Of a run that goes on: its effects with limits that hold at every look, and whether it can be stopped."""
-    if not run.is_live:
+    if run.share < 1 or not run.is_live:
         return {"live": None}
     live = live_effects(run, selection)
     return {
@@ -196,12 +199,23 @@ def _ablation_result(run: OpenRun) -> dict[str, Any]:
 
 
 def _slice_of(
-    viewer: Viewer, request: Request, query: Mapping[str, str]
+    viewer: Viewer, request: Request, query: Mapping[str, str], *, beginning: bool = False
 ) -> tuple[OpenRun, Filter, dict[tuple[str, str], Mark], dict[tuple[str, str], str]]:
-    """What a page of a run is about: the run, the filter of a query, the run's marks, and their labels alone."""
-    run = viewer.run(request.path_params["run"])
+    """What a page of a run is about: the run, the filter of a query, the run's marks, and their labels alone.
+
+    With ``beginning`` a run of which only that has been read will do, where what the filter names is in it.
+    """
+    name = request.path_params["run"]
+    run = viewer.beginning(name) if beginning else viewer.run(name)
+    try:
+        selection = filter_of(run, query)
+    except ConfigError:
+        if run.share == 1:
+            raise
+        run = viewer.run(name)
+        selection = filter_of(run, query)
     marks = Marks(run.log).read()
-    return run, filter_of(run, query), marks, {key: mark.label for key, mark in marks.items()}
+    return run, selection, marks, {key: mark.label for key, mark in marks.items()}
 
 
 def _by_condition(query: Mapping[str, str]) -> dict[str, str]:
@@ -246,9 +260,12 @@ def _filter_choices(run: OpenRun, selection: Filter, marks: Mapping[tuple[str, s
 def item_page(viewer: Viewer, request: Request) -> Page:
     """One item: its input and truth, the answers side by side, two of them word by word, and what was done for each."""
     query = {**request.query_params, "task": request.path_params["task"]}
-    run, selection, marks, labels = _slice_of(viewer, request, query)
+    run, selection, marks, labels = _slice_of(viewer, request, query, beginning=True)
     name = named_item(request.path_params["item"])
     answers = run.answers(selection.task, name)
+    if not answers and run.share < 1:  # it may come later in the log
+        run = viewer.run(run.name)
+        answers = run.answers(selection.task, name)
     if not answers:
         raise ConfigError(f"task '{selection.task}' has no item '{name}' in this run")
     beside = [

@@ -94,8 +94,14 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
 
     async def reading(request: Request, error: StillReading) -> Response:
         if request.url.path.endswith(".json"):
-            return JSONResponse({"reading": True}, status_code=202)
-        text = shown(request, "reading.html.j2", {"entry": error.entry, "seconds": error.seconds})
+            return JSONResponse({"reading": True, "share": error.share}, status_code=202)
+        context = {
+            "entry": error.entry,
+            "seconds": error.seconds,
+            "share": error.share,
+            "planned": planned_rows(error.entry.manifest),
+        }
+        text = shown(request, "reading.html.j2", context)
         return HTMLResponse(text, status_code=202, headers={"Refresh": "2"})
 
     routes = [

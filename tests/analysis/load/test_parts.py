@@ -178,6 +178,17 @@ def test_sums_do_not_depend_on_threads(tmp_path, monkeypatch):
     assert sorted(found[0]) == sorted(total / 12 for total in by_item.values())
 
 
+def test_the_beginning_alone_ends_with_a_whole_row(tmp_path):
+    log = write_log(tmp_path / "run.jsonl", [make_row(item=f"item-{number}") for number in range(10)])
+    size = log.stat().st_size
+    with RunTables([log], tmp_path / "tables", beginning=size // 2 + 5) as tables:
+        assert tables.query("SELECT item_id FROM runs") == [(f"item-{number}",) for number in range(5)]
+        assert tables.loaded.share == 0.5
+        assert tables.loaded.torn == []
+    with RunTables([log], tmp_path / "tables") as tables:
+        assert (tables.loaded.rows, tables.loaded.share) == (10, 1.0)
+
+
 def test_no_log_at_all(tmp_path):
     with pytest.raises(LogError, match="no such log"):
         LogParts(tmp_path / "a.jsonl", tmp_path / "p").update(duckdb.connect())

@@ -6,7 +6,14 @@ import pytest
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
-from pcsuite.analysis.tables.attribution import ALL_CONDITIONS, NOT_IDENTIFIED, attribution
+from pcsuite.analysis.tables.attribution import (
+    ALL_CONDITIONS,
+    DIVIDED,
+    NOT_IDENTIFIED,
+    attribution,
+    mark_divided,
+)
+from pcsuite.analysis.tables.effects import effects
 from support.synthetic_log import OPERATORS, make_row, write_log
 
 
@@ -77,3 +84,45 @@ def test_a_design_among_other_conditions_is_analysed_by_itself(tmp_path):
 
 def test_two_conditions_share_out_nothing(tmp_path):
     assert compute(tmp_path, {"C0": (), "C1": ("A", "B")}, lambda own, k: 0.1 * k) == []
+
+
+DEPENDENT = {
+    "C3": ("SCHEMA",),
+    "C4": ("SCHEMA", "VERIFIER"),
+    "few": ("SCHEMA", "EXEMPLARS"),
+    "C5": ("SCHEMA", "VERIFIER", "EXEMPLARS"),
+}
+
+
+def marks(tmp_path, level):
+    rows = [
+        make_row(item=f"{k:03}", condition=name, operators=own, score=level(frozenset(own), k))
+        for name, own in {"C0": (), **DEPENDENT}.items()
+        for k in range(80)
+    ]
+    chosen = Metrics({"score": bundled_metrics()["score"]})
+    with RunTables([write_log(tmp_path / "a.jsonl", rows)], tmp_path / "tables") as tables:
+        scores = item_scores(tables)
+        table = mark_divided(attribution(scores, chosen), effects(scores, chosen))
+    return {(r["method"], r["operator"]): r["depends"] for r in table.records() if r["operator"]}
+
+
+@pytest.mark.slow
+def test_a_share_of_a_combination_is_marked_and_an_effect_of_two_conditions_is_not(tmp_path):
+    """The checklist takes nothing from the schema, and all from the examples, as in the first study."""
+
+    def level(own, k):
+        return float(k < (20 if {"VERIFIER", "EXEMPLARS"} <= own else 70))
+
+    found = marks(tmp_path, level)
+    assert found["least squares", "VERIFIER"] == found["least squares", "EXEMPLARS"] == DIVIDED
+    assert found["least squares", "SCHEMA"] is None
+    assert found["leave-one-out", "VERIFIER"] is None
+
+
+@pytest.mark.slow
+def test_effects_that_add_up_are_nobody_elses(tmp_path):
+    found = marks(
+        tmp_path, lambda own, k: float(k < 20 + 20 * ("EXEMPLARS" in own) + 10 * ("VERIFIER" in own))
+    )
+    assert found["least squares", "VERIFIER"] is found["least squares", "EXEMPLARS"] is None

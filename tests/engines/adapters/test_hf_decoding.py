@@ -14,9 +14,8 @@ def test_requests_that_wait_together_are_one_batch_and_a_job_is_alone():
     batches, started, go = [], threading.Event(), threading.Event()
 
     def answer(batch):
-        batches.append(list(batch.requests))
-        for request in batch.requests:
-            batch.done(request, ValueError(f"no {request}") if request == 3 else request * 10)
+        batches.append(batch)
+        return [ValueError(f"no {request}") if request == 3 else request * 10 for request in batch]
 
     def hold():
         started.set()
@@ -53,7 +52,7 @@ def test_an_error_of_a_batch_is_every_rows_and_a_job_has_its_own():
 
 def test_a_closed_thread_takes_nothing_and_fails_what_waits():
     started, go = threading.Event(), threading.Event()
-    thread = BatchingThread(lambda batch: None, batch_size=1, wait_s=0.0)
+    thread = BatchingThread(list, batch_size=1, wait_s=0.0)
     held = thread.alone(lambda: (started.set(), go.wait(10)))
     started.wait(10)
     closing = threading.Thread(target=thread.close)
@@ -68,26 +67,15 @@ def test_a_closed_thread_takes_nothing_and_fails_what_waits():
     thread.close()  # twice is once
 
 
-def test_a_batch_takes_more_until_the_thread_is_wanted():
-    started, go, taken = threading.Event(), threading.Event(), []
+def test_a_job_that_comes_while_a_batch_is_gathered_runs_after_it_and_before_what_follows():
+    done = []
 
     def answer(batch):
-        started.set()
-        go.wait(10)
-        while more := batch.more(2):
-            taken.append(more)
-            for request in more:
-                batch.done(request, request)
-        for request in batch.requests:
-            batch.done(request, request)
+        done.append(batch)
+        return batch
 
-    thread = BatchingThread(answer, batch_size=1, wait_s=0.0)
-    first = thread.submit("a")
-    started.wait(10)
-    later = [thread.submit(name) for name in "bcd"]
-    alone = thread.alone(lambda: "job")
-    after = thread.submit("e")
-    go.set()
-    assert [future.result(10) for future in (first, *later, alone, after)] == ["a", "b", "c", "d", "job", "e"]
+    thread = BatchingThread(answer, batch_size=8, wait_s=0.5)
+    futures = [thread.submit("a"), thread.alone(lambda: done.append("job") or "job"), thread.submit("b")]
+    assert [future.result(10) for future in futures] == ["a", "job", "b"]
     thread.close()
-    assert taken == [["b", "c"], ["d"]]
+    assert done == [["a"], "job", ["b"]]

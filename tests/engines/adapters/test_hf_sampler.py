@@ -1,4 +1,4 @@
-"""The sampler of the hf provider, which needs no torch."""
+"""The sampler of the hf provider, which needs torch for draws on a device alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from pcsuite.engines.adapters._hf_sampler import SHORTLIST, choose, draw_key, sample_token, uniform
+from pcsuite.engines.adapters._hf_sampler import (
+    SHORTLIST,
+    BatchRow,
+    _draw_on_device,
+    choose,
+    draw_key,
+    sample_token,
+    uniform,
+)
 from pcsuite.engines.adapters.base import Decoding
 
 KEY = draw_key("prompt", 1)
@@ -70,3 +78,23 @@ def test_a_flat_distribution_needs_more_than_the_shortlist():
     # 95 % of 1024 equal tokens is the first 973 by id.
     assert max(drawn) == 972
     assert len(drawn) > 850
+
+
+@pytest.mark.parametrize("spread", [0.5, 3.0, 12.0])
+@pytest.mark.parametrize("top_p", [0.3, 0.95, 1.0])
+def test_draws_on_the_device_are_the_draws_row_by_row(spread, top_p):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    logits = torch.randn(40, 3000) * spread
+    logits[:5, 100:400] = float("-inf")
+    logits[5:10] = logits[5:10].round()  # ties
+    regimes = [Decoding("d1", temperature, top_p, 9) for temperature in (0.0, 0.4, 0.7, 1.3)]
+    rows = [BatchRow(regimes[number % 4], draw_key("prompt", number), tokens=[1, 2]) for number in range(40)]
+    live = list(range(0, 40, 3)) + list(range(1, 40, 3))
+    one_by_one = [
+        sample_token(logits[index].float().cpu().numpy(), row.decoding, row.key, len(row.tokens))
+        for index, row in enumerate(rows[:40])
+    ]
+    assert _draw_on_device(logits, rows, live) == [one_by_one[index] for index in live]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    assert _draw_on_device(logits.to(device), rows, list(range(40))) == one_by_one

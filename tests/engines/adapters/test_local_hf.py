@@ -3,10 +3,11 @@ from __future__ import annotations
 import asyncio
 import builtins
 
+import numpy as np
 import pytest
 
 from pcsuite.config.definitions import ModelSpec
-from pcsuite.engines.adapters import _hf_decoding
+from pcsuite.engines.adapters import _hf_decoding, local_hf
 from pcsuite.engines.adapters._hf_decoding import can_share_cache, forward
 from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
@@ -107,6 +108,81 @@ def test_models_that_keep_their_prompts_and_some_that_cannot(kind, keeps):
             assert batch == [adapter.generate(*row)["text"] for row in rows]
     finally:
         adapter.close()
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request):
+    torch = pytest.importorskip("torch")
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA GPU")
+    return request.param
+
+
+def test_a_mask_holds_for_its_row_alone_and_one_that_fails_ends_it_alone(device):
+    adapter = tiny_adapter("full", device)
+
+    def only_low(tokens):
+        return np.array([(1 << 10 + len(tokens) % 3) - 1, 0], dtype=np.int32)
+
+    def broken(tokens):
+        raise KeyError("no such state")
+
+    decoding = Decoding("d1", 0.7, 0.95, 24)
+    try:
+        waiting = [
+            adapter.submit("w5 w6", decoding, n, mask) for n, mask in enumerate([only_low, None, broken])
+        ]
+        low, free = ([int(word[1:]) for word in each.result()["text"].split()] for each in waiting[:2])
+        with pytest.raises(EngineError, match="KeyError: 'no such state'"):
+            waiting[2].result()
+    finally:
+        adapter.close()
+    assert max(low) < 13
+    assert max(free) > 20
+
+
+def test_alone_a_row_repeats_whatever_came_before_it(device):
+    rows = [(prompt, D1, seed) for prompt in ("w5 w6", "w7 w8 w9") for seed in range(4)]
+    one, other = (tiny_adapter("full", device, "bfloat16", batch_size=1) for _ in range(2))
+    try:
+        assert one.repeatable
+        texts = [answer["text"] for answer in answer_all(one, rows)]
+        assert texts == [answer["text"] for answer in answer_all(other, rows[::-1])][::-1]
+    finally:
+        one.close()
+        other.close()
+
+
+def test_out_of_memory_is_every_rows_with_a_remedy_and_the_next_batch_goes_on(monkeypatch):
+    import torch
+
+    adapter = tiny_adapter("full", batch_size=2)
+
+    def fail(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(local_hf, "decode", fail)
+            for waiting in [adapter.submit("w5", D1, seed) for seed in (1, 2)]:
+                with pytest.raises(EngineError, match="out of memory with 2 rows.*lower batch_size"):
+                    waiting.result()
+        assert adapter.generate("w5", D1, 1)["usage"]["completion_tokens"] > 0
+    finally:
+        adapter.close()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_former_key_is_taken_with_a_line_and_stored_answers_stay_known(asked, caplog):
+    plain = tiny_adapter("full")
+    plain.close()
+    assert not caplog.records
+    adapter = tiny_adapter("full", cuda_graphs=asked)
+    adapter.close()
+    (said,) = caplog.messages
+    assert said.startswith("model 'full': cuda_graphs does nothing any more")
+    assert adapter.identity() == plain.identity()
+    assert plain.identity()["cuda_graphs"] == "off: the model is not on a GPU"
 
 
 @pytest.mark.model

@@ -162,7 +162,7 @@ class LogParts:
 
     def __init__(self, log: Path, folder: Path) -> None:
         self.log = log
-        self.folder = folder / f"{log.stem}-{sha256_hex(str(log.resolve()))[:12]}"
+        self.folder = _folder_of(log, folder)
         self._manifest = self.folder / "manifest.json"
         try:
             self.state = msgspec.json.decode(self._manifest.read_bytes(), type=LogState)
@@ -172,16 +172,21 @@ class LogParts:
         """Bytes converted by the last :meth:`update`."""
         self.torn_bytes = 0
         """Bytes of an unfinished last line: a run in progress, or one that was cut off."""
+        self.log_bytes = 0
+        """Bytes of the log, uncompressed, as the last :meth:`update` found it."""
 
     @property
     def files(self) -> list[Path]:
         """The part files in log order."""
         return [self.folder / part.file for part in self.state.parts]
 
-    def update(self, connection: Any, part_bytes: int | None = None) -> LogState:
+    def update(
+        self, connection: Any, part_bytes: int | None = None, *, beginning: int | None = None
+    ) -> LogState:
         """Convert what the log has gained since the last time, on a DuckDB connection.
 
-        ``part_bytes`` cuts it into parts of that many bytes of log, where otherwise one part is made of all.
+        ``part_bytes`` cuts it into parts of that many bytes of log, where otherwise one part is made of all;
+        with ``beginning`` about so many bytes of the log are converted and no more.
         Raises :class:`LogError` where there is no log, :class:`AnalysisError` where the folder cannot be written.
         """
         if not log_exists(self.log):
@@ -192,7 +197,8 @@ class LogParts:
                 file.unlink()
             self.state = LogState(str(self.log))
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.converted_bytes = 0
+        self.converted_bytes, self.log_bytes = 0, source.size
+        part_bytes = beginning or part_bytes
         while (start := self.state.consumed) < source.size:
             if part_bytes is not None or not self._convert_whole_files(connection, source, start):
                 self._convert_copy(connection, source, start, part_bytes or PART_BYTES)
@@ -206,7 +212,9 @@ class LogParts:
             self.state.tail = "" if self.state.trailer else source.digest(max(0, end - _PROBE_BYTES), end)
             self.state.files = source.stamps(end)
             self._write_state()
-        self.torn_bytes = max(0, source.size - self.state.consumed)
+            if beginning:
+                break
+        self.torn_bytes = 0 if beginning else max(0, source.size - self.state.consumed)
         return self.state
 
     def _continues(self, source: _LogBytes) -> bool:
@@ -366,6 +374,19 @@ class LogParts:
                         continue
                     if len(named) < _MAX_NAMED:
                         named.append(number)
+
+
+def _folder_of(log: Path, folder: Path) -> Path:
+    return folder / f"{log.stem}-{sha256_hex(str(log.resolve()))[:12]}"
+
+
+def written_bytes(tables_dir: Path, log: Path) -> int:
+    """Bytes of the parts of a log below a folder of tables, one that is being written just now included."""
+    total = 0
+    for file in _folder_of(log, tables_dir / ".parts").glob("part-*"):
+        with suppress(OSError):  # it just took its place
+            total += file.stat().st_size
+    return total
 
 
 def file_stamp(path: Path) -> str:

@@ -6,14 +6,15 @@ group, and each design by itself where the group has more. What cannot be told a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.text import limits_text, signed
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
-from pcsuite.analysis.pairings import item_matrix
+from pcsuite.analysis.pairings import CONTROL, TWIN, item_matrix
 from pcsuite.analysis.table import (
     MAIN_CELL,
     N_CLUSTERS,
@@ -26,12 +27,13 @@ from pcsuite.analysis.table import (
 )
 from pcsuite.analysis.tables.effects import add_corrected_p, tested_columns
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
-from pcsuite.stats.attribution import attribute, unidentified
+from pcsuite.stats.attribution import SHARING_METHODS, attribute, unidentified
 from pcsuite.stats.related_rows import count_clusters
 
 ALL_CONDITIONS = "all conditions"
 NOT_IDENTIFIED = "not identified"
 PAIRED = "conditions that differ in it alone"
+DIVIDED = "share of a combination"
 ATTRIBUTION = TableSpec(
     "attribution",
     "Which operator did it",
@@ -61,6 +63,14 @@ ATTRIBUTION = TableSpec(
         *corrected_columns("adjusted over all operators, models and regimes of the task, metric and method"),
         Column("orders", "orders of joining that a Shapley value averages over", shown=False),
         Column("note", "what a reader must know of the number, or why there is none"),
+        Column(
+            "depends",
+            f"“{DIVIDED}” where what the operator changes depends on the bundle it joins, so no number is its own",
+            label="whose",
+            form="text",
+            late=True,
+            sparse=True,
+        ),
         N_CLUSTERS,
     ),
     note=(
@@ -69,7 +79,8 @@ ATTRIBUTION = TableSpec(
         " over the orders in which operators can join. Where they differ, operators work with or against each other;"
         " then least squares gives an operator that stands in few conditions, a sham too, what the sum of the others"
         " leaves over there. So its p-value is at least that of the pairs that differ in the operator alone, and the"
-        " note has what those differ by."
+        " note has what those differ by. A share of an operator whose effects in two bundles differ reliably is marked:"
+        " it divides among all what belongs to their combination."
     ),
 )  # fmt: skip
 
@@ -90,6 +101,40 @@ def attribution(scores: ItemScores, metrics: Metrics) -> Table:
                 ]
     add_corrected_p(records, [(record["task"], record["metric"], record["method"]) for record in records])
     return Table.of(ATTRIBUTION, records)
+
+
+def depending_on_the_bundle(
+    effects: Iterable[Mapping[str, Any]],
+) -> dict[tuple[str, str, str, str], tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Operators whose effect on the score depends on the bundle they join, so that no one number is theirs.
+
+    ``effects`` are records of ``effects.csv``. By task, model, regime and operator: the records of its lowest and its
+    highest effect, where the limits of the two, which hold for the whole family at once, are apart.
+    """
+    by_operator: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = {}
+    for record in effects:
+        alone = record["kind"] in (CONTROL, TWIN) and record["metric"] == SCORE and record["operator"]
+        if alone and record.get("joint_low") is not None:
+            group = (record["task"], record["model"], record["decoding"], record["operator"])
+            by_operator.setdefault(group, []).append(record)
+    found = {}
+    for group, records in by_operator.items():
+        low, high = min(records, key=itemgetter("joint_high")), max(records, key=itemgetter("joint_low"))
+        if low["joint_high"] < high["joint_low"]:
+            found[group] = (low, high)
+    return found
+
+
+def mark_divided(table: Table, effects: Table) -> Table:
+    """The attribution with its shares marked where they divide what belongs to a combination of operators."""
+    divided = depending_on_the_bundle(effects.records())
+    cell = ("task", "model", "decoding", "operator")
+
+    def mark(record: Mapping[str, Any]) -> str | None:
+        share = record["metric"] == SCORE and record["method"] in SHARING_METHODS
+        return DIVIDED if share and tuple(record[name] for name in cell) in divided else None
+
+    return Table.of(ATTRIBUTION, [{**record, "depends": mark(record)} for record in table.records()])
 
 
 def _designs(scores: ItemScores, keys: Sequence[CellKey]) -> dict[str, list[CellKey]]:

@@ -75,14 +75,28 @@ LOOKS = TableSpec(
         Column("mean", "mean difference, condition less baseline", form="difference"),
         Column("low", "lower limit, valid at all looks of all arms of the family at once", form="number"),
         Column("high", "upper limit", form="number"),
-        Column("level", "level of the arm's confidence sequence", form="number", digits=4),
-        Column("p_value", "anytime-valid p-value of no difference, for the arm alone", label="p", form="p"),
+        Column("level", "level of the arm's limits at this look", form="number", digits=4),
+        Column(
+            "p_value",
+            "p-value of no difference that holds at all looks, for the arm alone",
+            label="p",
+            form="p",
+        ),
         Column("margin", "smallest difference that matters", form="number"),
         Column("verdict", "better, worse, equivalent, no worse or undecided", form="text"),
         Column("stopped", "whether the arm was stopped by this look", form="text"),
         Column("at_utc", "when it was taken", shown=False),
         Column("missing", "items visited of which an answer is missing on either side", form="number"),
-        Column("clusters", "clusters of the items, on which the bets are laid", form="number"),
+        Column("clusters", "clusters of the items", form="number"),
+        Column(
+            "rule",
+            "betting after every batch, or how planned looks spend the error that is allowed",
+            form="text",
+        ),
+        Column("number", "which of the planned looks it is; 0 after a batch", form="number"),
+        Column("planned", "looks that were planned; 0 where there is one after every batch", form="number"),
+        Column("moved", "items that gained or lost, where planned looks go by signs alone", form="number"),
+        Column("no_worse", "whether a planned look rules out a loss of the margin", form="text"),
         Column(
             "unbiased",
             "mean difference without the bias of stopping, of the look that stopped the arm",
@@ -90,8 +104,9 @@ LOOKS = TableSpec(
         ),
     ),
     note=(
-        "Confidence sequences by betting (Waudby-Smith & Ramdas 2024): limits hold however often one looks, so that"
-        " stopping by them leaves the error rate as it is."
+        "Confidence sequences by betting (Waudby-Smith & Ramdas 2024) hold however often one looks; planned looks share"
+        " the error that is allowed (alpha-spending, Lan & DeMets 1983). Stopping by either leaves the error rate as it"
+        " is."
     ),
     folded=True,
 )
@@ -154,9 +169,11 @@ class Registered:
             **means,
             "delta_low": look.low,
             "delta_high": look.high,
-            "interval_method": f"confidence sequence {look.level:.4g}",
+            "interval_method": f"{'planned looks' if look.planned else 'confidence sequence'} {look.level:.4g}",
             "p_value": look.p_value,
-            "p_method": "betting, anytime-valid",
+            "p_method": f"planned look {look.number} of {look.planned}, {look.rule} spending"
+            if look.planned
+            else "betting, anytime-valid",
         }
 
     def _arm(self, record: Mapping[str, Any]) -> ArmKey:
@@ -192,7 +209,11 @@ def registration_tables(registered: Registered, effects: Iterable[Mapping[str, A
         records.append(record)
     looks = [
         msgspec.structs.asdict(look)
-        | {"metric": _in_tables(look.metric), "stopped": "yes" if look.stopped else "no"}
+        | {
+            "metric": _in_tables(look.metric),
+            "stopped": "yes" if look.stopped else "no",
+            "no_worse": "yes" if look.no_worse else "no",
+        }
         for look in registered.looks
     ]
     return [Table.of(REGISTRATION, records), Table.of(LOOKS, looks)]
@@ -219,7 +240,8 @@ def registration_notices(registered: Registered) -> list[str]:
         stopped = sum(look.stopped for look in registered.last.values())
         notices.append(
             f"{len(registered.looks):,} looks were taken while the run went on, and {stopped} of"
-            f" {len(registered.last)} arms were stopped by them. Their intervals and p-values are those of confidence"
-            " sequences, which hold at every look (looks.csv); levels of stopped arms rest on fewer items."
+            f" {len(registered.last)} arms were stopped by them. Their intervals and p-values are those of"
+            f" {'planned looks' if any(look.planned for look in registered.looks) else 'confidence sequences'}, which"
+            " hold at every look (looks.csv); levels of stopped arms rest on fewer items."
         )
     return notices

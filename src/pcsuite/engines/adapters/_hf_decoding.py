@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pcsuite.engines.adapters._hf_sampler import BatchRow, draw_next
 from pcsuite.errors import EngineError
@@ -36,51 +36,19 @@ class _Entry(Generic[RequestT]):
     future: Future[Any] = field(default_factory=Future)
 
 
-class RunningBatch(Generic[RequestT, AnswerT]):
-    """Requests that run together, and those that join them on the way."""
-
-    def __init__(
-        self, entries: Sequence[_Entry[RequestT]], more: Callable[[int], list[_Entry[RequestT]]]
-    ) -> None:
-        self._more = more
-        self._open: dict[int, _Entry[RequestT]] = {}
-        self.requests: list[RequestT] = self._begin(entries)
-        """Those it begins with."""
-
-    def more(self, most: int) -> list[RequestT]:
-        """Up to so many requests that have come meanwhile; none once a job waits for the thread, or its end."""
-        return self._begin(self._more(most))
-
-    def done(self, request: RequestT, answer: AnswerT | Exception) -> None:
-        """Answer a request of this batch; an exception is raised where its answer is awaited."""
-        future = self._open.pop(id(request)).future
-        if isinstance(answer, Exception):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
-
-    def fail(self, error: Exception) -> None:
-        """Answer what is not yet answered with an error."""
-        for entry in self._open.values():
-            entry.future.set_exception(error)
-        self._open.clear()
-
-    def _begin(self, entries: Sequence[_Entry[RequestT]]) -> list[RequestT]:
-        live = [entry for entry in entries if entry.future.set_running_or_notify_cancel()]
-        self._open.update({id(entry.request): entry for entry in live})
-        return [entry.request for entry in live if entry.request is not None]
-
-
 class BatchingThread(Generic[RequestT, AnswerT]):
     """The one thread that owns a model: it gathers requests for a moment and runs them as a batch.
 
     Everything that touches the model goes through it, so that no two computations share the cores or the memory of a
-    device. ``answer_batch`` gets a batch of up to ``batch_size`` requests and answers each by its ``done``; an
-    incomplete batch waits ``wait_s`` seconds for more.
+    device. ``answer_batch`` gets up to ``batch_size`` requests and returns the answer of each; an exception among them
+    is raised where that answer is awaited. An incomplete batch waits ``wait_s`` seconds for more.
     """
 
     def __init__(
-        self, answer_batch: Callable[[RunningBatch[RequestT, AnswerT]], None], batch_size: int, wait_s: float
+        self,
+        answer_batch: Callable[[list[RequestT]], Sequence[AnswerT | Exception]],
+        batch_size: int,
+        wait_s: float,
     ) -> None:
         self._answer_batch = answer_batch
         self._batch_size = batch_size
@@ -127,43 +95,44 @@ class BatchingThread(Generic[RequestT, AnswerT]):
         return entry.future
 
     def _work(self) -> None:
-        postponed: list[_Entry[RequestT] | None] = []
-
-        def collect(most: int, deadline: float) -> list[_Entry[RequestT]]:
-            entries: list[_Entry[RequestT]] = []
-            while not postponed and len(entries) < most:
+        postponed: list[
+            _Entry[RequestT] | None
+        ] = []  # the end, or a job that came while a batch was gathered
+        while (first := postponed.pop() if postponed else self._queue.get()) is not None:
+            entries, deadline = [first], time.monotonic() + self._wait_s
+            while first.job is None and not postponed and len(entries) < self._batch_size:
                 try:
                     entry = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
                 except queue.Empty:
                     break
                 if entry is None or entry.job is not None:
-                    postponed.append(entry)  # the end, or a job of its own
+                    postponed.append(entry)
                 else:
                     entries.append(entry)
-            return entries
-
-        while (first := postponed.pop() if postponed else self._queue.get()) is not None:
-            if first.job is not None:
-                if first.future.set_running_or_notify_cancel():
-                    try:
-                        first.future.set_result(first.job())
-                    except Exception as error:
-                        first.future.set_exception(error)
-                continue
-            others = collect(self._batch_size - 1, time.monotonic() + self._wait_s)
-            batch: RunningBatch[RequestT, AnswerT] = RunningBatch(
-                [first, *others], lambda most: collect(most, 0.0)
-            )
-            if not batch.requests:
-                continue
-            try:
-                self._answer_batch(batch)
-            except Exception as error:
-                batch.fail(error)
+            self._run([entry for entry in entries if entry.future.set_running_or_notify_cancel()])
         while not self._queue.empty():
             waiting = self._queue.get_nowait()
             if waiting is not None and waiting.future.set_running_or_notify_cancel():
                 waiting.future.set_exception(EngineError("the model was closed"))
+
+    def _run(self, entries: Sequence[_Entry[RequestT]]) -> None:
+        """Answer the requests of a batch, or do a job."""
+        if not entries:
+            return
+        job = entries[0].job
+        answers: Sequence[Any]
+        try:
+            if job is not None:
+                answers = [job()]
+            else:
+                answers = self._answer_batch([cast(RequestT, entry.request) for entry in entries])
+        except Exception as error:
+            answers = [error] * len(entries)
+        for entry, answer in zip(entries, answers, strict=True):
+            if isinstance(answer, Exception):
+                entry.future.set_exception(answer)
+            else:
+                entry.future.set_result(answer)
 
 
 TokenIds = tuple[int, ...]
@@ -174,13 +143,9 @@ def can_share_cache(model: Any) -> bool:
 
     True where all its layers are attention of a known kind; a recurrent state cannot be handed on.
     """
-    attention_alone = layer_kinds(model) <= {"full_attention", "sliding_attention", "chunked_attention"}
+    kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
+    attention_alone = kinds <= {"full_attention", "sliding_attention", "chunked_attention"}
     return attention_alone and not getattr(model, "_is_stateful", False)
-
-
-def layer_kinds(model: Any) -> set[str]:
-    """The kinds of a model's layers, in transformers' words; full attention where its configuration names none."""
-    return set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
 
 
 def decode(rows: Sequence[BatchRow], steps: EagerSteps, stop_tokens: frozenset[int]) -> None:

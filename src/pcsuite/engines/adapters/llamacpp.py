@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field, model_validator
 
-from pcsuite.config.definitions import Definition
+from pcsuite.engines.adapters._chat_template import ChatOptions
 from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool, Reading
 from pcsuite.engines.adapters.base import (
     LOCAL_TOKEN_COUNTS_KEPT,
@@ -47,7 +47,7 @@ CALLS_PER_WORKER = 8
 """Calls taken on for each worker, so that a free one finds prompts that begin as the one that it has read."""
 
 
-class LlamaCppOptions(Definition):
+class LlamaCppOptions(ChatOptions):
     """Keys of a model whose provider is ``llamacpp``."""
 
     weights: str | None = None
@@ -66,10 +66,6 @@ class LlamaCppOptions(Definition):
     """Beginnings of prompts, up to the item, that each worker keeps so that prompts which share one read on from there;
     each takes the memory of ``context_tokens``. How many they are changes no text; 0 reads every prompt whole, which
     rounds differently."""
-    chat: bool | None = None
-    """Use the file's chat template; by default what the catalogue says, else yes."""
-    system_prompt: str | None = None
-    """System message; by default none is sent, and the chat template may put its own."""
     timeout_s: float = Field(default=600.0, gt=0)
     """A call that takes longer ends its worker and is reported as retryable."""
 
@@ -161,8 +157,7 @@ class LlamaCppAdapter(ModelAdapter):
         return {
             "engine": f"xllamacpp {self._version}",
             "weights_sha256": cached_sha256(self._path),
-            "chat": str(self._chat),
-            "system_prompt": self.options.system_prompt or "",
+            **self.options.chat_facts(self._chat),
             "threads": str(self.options.threads),
             "prefix_reuse": str(self.options.prefix_reuse),
             **({"beginnings": "apart"} if self._cuts else {}),

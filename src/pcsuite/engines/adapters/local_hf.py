@@ -1,7 +1,7 @@
 """``hf``: a transformers model on the CPU or a GPU of this computer, in batches, repeatable by seed.
 
-Requests that arrive together run as one batch, in which a prompt is read once for all its rows. On a GPU a row that
-ends leaves its place to the next request, and what prompts have in common at their beginning is read once.
+Requests that arrive together run as one batch, in which a prompt is read once for all its rows; the batch ends with the
+last of them. Where that is too slow on a GPU, ``vllm-offline`` runs the same weights.
 Each row is sampled by its own random numbers, a function of prompt, seed and position, so that in float32 on the
 CPU a row's text does not depend on its neighbours. In other precisions, and on a GPU in any, the batch changes
 rounding enough to change text, even greedy: there ``seed_honoured`` is false unless ``batch_size`` is 1.
@@ -10,45 +10,42 @@ rounding enough to change text, even greedy: there ``seed_honoured`` is false un
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, Field, model_validator
 
-from pcsuite.config.definitions import Definition
+from pcsuite.engines.adapters._chat_template import TemplateOptions, token_counter
 from pcsuite.engines.adapters._hf_decoding import (
     BatchingThread,
     EagerSteps,
-    RunningBatch,
     can_share_cache,
     decode,
     generate_recurrent,
 )
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
 from pcsuite.engines.adapters._hf_sampler import BatchRow, RowMask, draw_key
-from pcsuite.engines.adapters._hf_slots import Slots, why_not_recordable
 from pcsuite.engines.adapters.base import (
-    LOCAL_TOKEN_COUNTS_KEPT,
     Decoding,
     Generation,
     ModelAdapter,
     Replica,
     Request,
-    chat_messages,
     token_usage,
 )
 from pcsuite.engines.weights import catalogue_entry
 from pcsuite.errors import ConfigError, EngineError
 
+_LOGGER = logging.getLogger("pcsuite")
 Result = TypeVar("Result")
 
 
-class HfOptions(Definition):
+class HfOptions(TemplateOptions):
     """Keys of a model whose provider is ``hf``."""
 
     path: str | None = None
@@ -68,16 +65,9 @@ class HfOptions(Definition):
     batch_wait_ms: float = Field(default=5.0, ge=0)
     """How long an incomplete batch waits for more requests."""
     prefix_reuse: bool = True
-    """Read a prompt once for all its rows of a batch, and on a GPU what prompts share at their beginning, where the
-    model can keep what it has read."""
+    """Read a prompt once for all its rows of a batch, where the model can keep what it has read."""
     cuda_graphs: bool | None = None
-    """Continuous batches of recorded decoding steps on a GPU; by default where the model's attention allows it."""
-    chat: bool | None = None
-    """Use the tokenizer's chat template; by default where it has one."""
-    system_prompt: str | None = None
-    """System message; by default none is sent, and the chat template may put its own."""
-    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Further variables of the chat template, for example ``enable_thinking: false``."""
+    """Does nothing any more: no decoding steps are recorded. It is still taken, and a line says so."""
 
     @model_validator(mode="after")
     def _one_source(self) -> HfOptions:
@@ -112,17 +102,18 @@ class LocalHfAdapter(ModelAdapter):
         if chat is None and self.options.weights is not None:
             chat = catalogue_entry(self.options.weights).chat
         self.chat = bool(self.loaded.tokenizer.chat_template) if chat is None else chat
-        self._slots, self._cuda_graphs = self._make_slots()
+        if self.options.cuda_graphs is not None:
+            _LOGGER.warning(
+                "model '%s': cuda_graphs does nothing any more, hf runs plain batches: leave it out (provider"
+                " vllm-offline is the fast one on a GPU)",
+                model_id,
+            )
         self.backend_state: dict[str, Any] = {}
         """What constraint backends keep per model (their wrapped tokenizers and compiled grammars)."""
         self._thread: BatchingThread[BatchRow, Generation] = BatchingThread(
             self._answer_batch, self.options.batch_size, self.options.batch_wait_ms / 1000
         )
-        tokenizer = self.loaded.tokenizer
-        # A closure over the tokenizer, not a method: the cache around it must not keep the adapter.
-        self._count = lru_cache(LOCAL_TOKEN_COUNTS_KEPT)(
-            lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
-        )
+        self._count = token_counter(self.loaded.tokenizer)
 
     @classmethod
     def replica(cls, options: BaseModel) -> Replica:
@@ -197,13 +188,7 @@ class LocalHfAdapter(ModelAdapter):
 
         A system prompt is the template's system message, or stands before the prompt with a blank line between.
         """
-        messages = chat_messages(self.options.system_prompt, prompt)
-        if not self.chat:
-            return "\n\n".join(message["content"] for message in messages)
-        rendered = self.loaded.tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=False, **self.options.chat_template_kwargs
-        )
-        return str(rendered)
+        return self.options.render(self.loaded.tokenizer, prompt, self.chat)
 
     def prompt_tokens(self, prompt: str) -> list[int]:
         """Token ids of the rendered prompt; a chat template brings its special tokens itself."""
@@ -232,11 +217,10 @@ class LocalHfAdapter(ModelAdapter):
             "weights_sha256": self.loaded.weights_sha256,
             "dtype": self.loaded.dtype,
             "device": self.loaded.device,
-            "chat": str(self.chat),
-            "chat_template_kwargs": repr(sorted(self.options.chat_template_kwargs.items())),
-            "system_prompt": self.options.system_prompt or "",
+            **self.options.chat_facts(self.chat),
             "prefix_reuse": str(self.options.prefix_reuse),
-            "cuda_graphs": self._cuda_graphs,
+            # What it says where steps are not recorded, which they never are now: stored answers stay known by it.
+            "cuda_graphs": "off: the model is not on a GPU" if self.loaded.device == "cpu" else "off",
         }
         if not self.repeatable:
             facts["batch_size"] = str(self.options.batch_size)
@@ -249,53 +233,26 @@ class LocalHfAdapter(ModelAdapter):
         """
         self._thread.close()
 
-    def _make_slots(self) -> tuple[Slots | None, str]:
-        """Continuous batches of recorded steps where possible and not switched off, and the manifest's word for it."""
-        options, loaded = self.options, self.loaded
-        if options.cuda_graphs is False:
-            return None, "off"
-        reason = why_not_recordable(loaded.model)
-        if reason is None:
-            share = options.prefix_reuse
-            return Slots(loaded.model, rows=options.batch_size, pad_token=loaded.pad_token, share=share), "on"
-        if options.cuda_graphs:
-            raise ConfigError(
-                f"model '{self.model_id}': cuda_graphs is not possible: {reason}",
-                hint="leave cuda_graphs out",
-            )
-        return None, f"off: {reason}"
-
-    def _answer_batch(self, batch: RunningBatch[BatchRow, Generation]) -> None:
+    def _answer_batch(self, rows: Sequence[BatchRow]) -> list[Generation | Exception]:
+        """Answer the rows of a batch, which ends with the last of them."""
         torch, _ = require_stack()
+        started = time.perf_counter()
+        loaded = self.loaded
         try:
             with torch.inference_mode():
-                if self._slots is not None:
-                    self._slots.run(batch, self.loaded.stop_tokens, self._generation)
+                if can_share_cache(loaded.model):
+                    prompts = [row.prompt for row in rows]
+                    steps = EagerSteps(loaded.model, prompts, loaded.pad_token, self.options.prefix_reuse)
+                    decode(rows, steps, loaded.stop_tokens)
                 else:
-                    self._answer_together(batch)
+                    generate_recurrent(loaded.model, rows, loaded.pad_token, loaded.stop_tokens)
         except torch.OutOfMemoryError as error:
-            if self._slots is None:
-                rows = f"up to {self.options.batch_size} rows"
-                hint = f"lower batch_size of model '{self.model_id}'"
-            else:
-                rows, hint = "a single row", "see what else uses it, or take a smaller model"
             raise EngineError(
-                f"model '{self.model_id}': the device is out of memory with {rows}", hint=hint
+                f"model '{self.model_id}': the device is out of memory with {len(rows)} rows",
+                hint=f"lower batch_size of model '{self.model_id}'",
             ) from error
-
-    def _answer_together(self, batch: RunningBatch[BatchRow, Generation]) -> None:
-        """Answer the rows of a batch as one, which ends with the last of them."""
-        started = time.perf_counter()
-        loaded, rows = self.loaded, batch.requests
-        if can_share_cache(loaded.model):
-            prompts = [row.prompt for row in rows]
-            steps = EagerSteps(loaded.model, prompts, loaded.pad_token, self.options.prefix_reuse)
-            decode(rows, steps, loaded.stop_tokens)
-        else:
-            generate_recurrent(loaded.model, rows, loaded.pad_token, loaded.stop_tokens)
         elapsed = time.perf_counter() - started
-        for row in rows:
-            batch.done(row, self._generation(row, elapsed * 1000))
+        return [self._generation(row, elapsed * 1000) for row in rows]
 
     def _generation(self, row: BatchRow, elapsed_ms: float) -> Generation | Exception:
         if isinstance(row.error, EngineError):

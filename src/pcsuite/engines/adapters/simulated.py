@@ -227,8 +227,10 @@ def accuracy_logit(
     if isinstance(base, dict):
         base = base.get(task_id, base.get("default", 0.5))
     effects = {**options.operator_effects, **options.task_effects.get(task_id, {})}
-    names = [_AFTER_NAME.split(operator, 1)[0] for operator in operators]
-    total = sum(effects.get(name, 0.0) for name in names)
+    plain = {operator: _AFTER_NAME.split(operator, 1)[0] for operator in operators}
+    names = list(plain.values())
+    # One that is moved, repeated or blanked (``VERIFIER@start``) may have an effect of its own.
+    total = sum(effects.get(operator, effects.get(name, 0.0)) for operator, name in plain.items())
     for together, effect in options.interaction_effects.items():
         if set(names).issuperset(together.split("*")):
             total += effect

@@ -16,16 +16,14 @@ import threading
 import time
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.config.definitions import Definition
+from pcsuite.engines.adapters._chat_template import TemplateOptions, token_counter
 from pcsuite.engines.adapters.base import (
-    LOCAL_TOKEN_COUNTS_KEPT,
     Constraint,
     ConstraintKind,
     Decoding,
@@ -33,7 +31,6 @@ from pcsuite.engines.adapters.base import (
     ModelAdapter,
     Replica,
     Request,
-    chat_messages,
     token_usage,
 )
 from pcsuite.engines.grammar import llguidance_grammar
@@ -46,7 +43,7 @@ START_WAIT_S = 1800.0
 """Loading, compiling and recording a large model takes minutes."""
 
 
-class VllmOptions(Definition):
+class VllmOptions(TemplateOptions):
     """Keys of a model whose provider is ``vllm-offline``."""
 
     path: str
@@ -65,12 +62,6 @@ class VllmOptions(Definition):
     """GPUs that the model is spread over."""
     batch_invariant: bool = False
     """Use kernels whose rounding does not depend on the batch, so that a row's text is that of the row alone."""
-    chat: bool | None = None
-    """Use the tokenizer's chat template; by default where it has one."""
-    system_prompt: str | None = None
-    """System message; by default none is sent, and the chat template may put its own."""
-    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Further variables of the chat template, for example ``enable_thinking: false``."""
     engine: dict[str, Any] = Field(default_factory=dict)
     """Further arguments of vLLM's engine, by its own names (``quantization``, ``max_num_batched_tokens``, …)."""
 
@@ -111,11 +102,7 @@ class VllmOfflineAdapter(ModelAdapter):
             ) from error
         chat = self.options.chat
         self._chat = bool(getattr(self._tokenizer, "chat_template", None)) if chat is None else chat
-        tokenizer = self._tokenizer
-        # A closure over the tokenizer, not a method: the cache around it must not keep the adapter.
-        self._count = lru_cache(LOCAL_TOKEN_COUNTS_KEPT)(
-            lambda text: len(tokenizer.encode(text, add_special_tokens=False))
-        )
+        self._count = token_counter(self._tokenizer)
 
     @classmethod
     def replica(cls, options: BaseModel) -> Replica:
@@ -154,9 +141,7 @@ class VllmOfflineAdapter(ModelAdapter):
             "engine": f"vllm {self._vllm.__version__}",
             "weights_sha256": _weights_identity(options.path, options.revision),
             "dtype": options.dtype,
-            "chat": str(self._chat),
-            "chat_template_kwargs": repr(sorted(options.chat_template_kwargs.items())),
-            "system_prompt": options.system_prompt or "",
+            **options.chat_facts(self._chat),
             "batch_invariant": str(options.batch_invariant),
         }
         if options.engine:
@@ -266,13 +251,8 @@ class VllmOfflineAdapter(ModelAdapter):
 
     def _prompt_tokens(self, prompt: str) -> list[int]:
         """Token ids of the prompt in the chat template, which brings its special tokens itself."""
-        messages = chat_messages(self.options.system_prompt, prompt)
-        if not self._chat:
-            return list(self._tokenizer.encode("\n\n".join(message["content"] for message in messages)))
-        text = self._tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=False, **self.options.chat_template_kwargs
-        )
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
+        text = self.options.render(self._tokenizer, prompt, self._chat)
+        return list(self._tokenizer.encode(text, add_special_tokens=not self._chat))
 
 
 def _is_folder(path: str) -> bool:

@@ -57,11 +57,21 @@ def attribution(rows: Records, facts: Facts) -> Sheet:
     """What each operator adds to the score, by method."""
     # The set of conditions that says most; the others are in the table.
     *_, design = max((sum(r["design"] == d for r in rows), d) for d in {r["design"] for r in rows})
-    chosen = [{**row, "condition": row["operator"]} for row in rows if row["design"] == design]
-    methods = [name for name in ATTRIBUTION_METHODS if any(row["method"] == name for row in chosen)]
+    chosen = [
+        {
+            **row,
+            "condition": row["operator"],
+            # Its own colour and marker: a share of a combination looks like an effect and is none.
+            "series": f"{row['method']}, {row['depends']}" if row.get("depends") else row["method"],
+        }
+        for row in rows
+        if row["design"] == design
+    ]
+    named = {row["series"] for row in chosen}
+    methods = [series for name in ATTRIBUTION_METHODS for series in sorted(named) if series.startswith(name)]
     sheet = Sheet.blank(height=3.8)
     sheet.axes.axhline(0, color=MUTED, linewidth=1)
-    draw_series(sheet.axes, sheet.tips, chosen, "effect", "method", methods, width=0.16)
+    draw_series(sheet.axes, sheet.tips, chosen, "effect", "series", methods, width=0.16, length=48)
     title = heading(rows, "model", "decoding")
     sheet.axes.set(ylabel="change of the score", xlabel="operator", title=title)
     legend(sheet, below=4)
@@ -70,6 +80,11 @@ def attribution(rows: Records, facts: Facts) -> Sheet:
         f"What each operator adds to the score, {task} on {model} under {regime}, from {design}: means over"
         f" {chosen[0]['n_items']} items with 95 % intervals, by each method that the conditions identify."
     )
+    if divided := sorted({row["operator"] for row in chosen if row.get("depends")}):
+        sheet.caption += (
+            f" Marked ({', '.join(divided)}): the change depends on the other operators there; the values divide what"
+            " belongs to a combination, and are no effect of one operator."
+        )
     return sheet
 
 

@@ -328,6 +328,19 @@ for (const form of document.querySelectorAll("form[data-now]")) {
   form.addEventListener("change", () => form.requestSubmit());
 }
 
+// A page of a log's beginning: how far the rest has been read, and the page again once all of it is there.
+const reading = document.querySelector("[data-reading]");
+if (reading) {
+  const look = async () => {
+    const answer = await fetch(reading.dataset.reading).catch(() => null);
+    const state = answer?.ok ? await answer.json() : {};
+    if (answer?.ok && !state.reading) { location.reload(); return; }
+    if (state.share) reading.querySelector("progress").value = state.share;
+    setTimeout(look, 1000);
+  };
+  look();
+}
+
 const live = document.querySelector("[data-live]");
 if (live) {
   let seen = Number(live.dataset.rows);

@@ -14,15 +14,27 @@ from typing import Any, Literal
 
 from pcsuite._util.mappings import DataclassMapping
 from pcsuite.config.bundled import bundled_operators
-from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorSpec, OperatorUse
+from pcsuite.config.definitions import (
+    FILLER_MARK,
+    ConditionsFile,
+    ConditionSpec,
+    OperatorSpec,
+    OperatorUse,
+    PromptForm,
+    PromptRepeat,
+)
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, PromptError, did_you_mean
 from pcsuite.prompts.compiled import COMPILED_OPERATOR, CompiledPrompt, makeup_cues
 from pcsuite.prompts.context import PromptContext
-from pcsuite.prompts.operators import Bundle, Operator
-from pcsuite.prompts.prompt import OperatorBlock, PromptTree, compose
+from pcsuite.prompts.operators import Bundle, Operator, OperatorBlock
+from pcsuite.prompts.prompt import PromptTree, compose
 
+TURNS = "TURNS"
+"""Among the operators of a condition whose exemplars are turns of a chat."""
+WHOLE = "PROMPT"
+"""Among the operators of a condition whose whole prompt is repeated: ``PROMPT.x2``, its sham ``~PROMPT.x2``."""
 Steps = tuple[tuple[Operator, ...], ...]
 _MAX_FACTORIAL = 8
 
@@ -38,6 +50,10 @@ class ConditionBundle:
     """Whether the prompt comes from the optimiser's frozen file."""
     prompt: CompiledPrompt | None = None
     """The prompt of that file, once a task and a model are known."""
+    form: PromptForm = "message"
+    repeat: PromptRepeat | None = None
+    reworded: int | None = None
+    """Wording of every item; ``None`` where an item may draw its own."""
     known: Mapping[str, OperatorSpec] | None = field(default=None, repr=False, compare=False)
     """All operators of the suite, whose cues a compiled free text is judged by; else the bundled ones."""
 
@@ -61,10 +77,14 @@ class ConditionBundle:
     def operator_names(self, bundle: Bundle) -> tuple[str, ...]:
         """How rows name the condition's operators, in order.
 
-        Of a compiled free text they are ``COMPILED`` and those whose cues its words show (:func:`makeup_cues`).
+        Of a compiled free text they are ``COMPILED`` and those whose cues its words show (:func:`makeup_cues`). What
+        is done to the whole prompt is one of them: :data:`TURNS`, or :data:`WHOLE` as often as it stands.
         """
+        whole: tuple[str, ...] = () if self.form == "message" else (TURNS,)
+        if self.repeat is not None:
+            whole += (f"{FILLER_MARK if self.repeat.filler else ''}{WHOLE}.x{self.repeat.times}",)
         if self.prompt is None or not self.prompt.is_text:
-            return bundle.names
+            return (*bundle.names, *whole)
         return (*bundle.names, *makeup_cues(self.prompt.template, self.known))
 
     def constraint_kinds(self) -> tuple[str, ...]:
@@ -100,10 +120,14 @@ def expand_conditions(
                 raise ConfigError(
                     f"condition '{selected}': '{name}' is no design and has no members", hint=hint
                 )
-            expanded.append(ConditionBundle(name, spec.title, steps, spec.compiled, known=operators))
+            bundle = ConditionBundle(name, spec.title, steps, spec.compiled, known=operators)
+            bundle = replace(bundle, **_whole(name, conditions))
+            _check_places(bundle)
+            expanded.append(bundle)
             continue
         varied_from = len(steps) - len(spec.operators)
         members = _design(name, spec, steps[:varied_from], steps[varied_from:])
+        members = [replace(bundle, known=operators, **_whole(name, conditions)) for bundle in members]
         chosen = [bundle for bundle in members if not member or bundle.id == selected]
         if not chosen:
             hint = did_you_mean(selected, [bundle.id for bundle in members])
@@ -133,11 +157,38 @@ def _steps(
     return inherited + tuple(tuple(operator(use) for use in entry) for entry in entries)
 
 
+def _whole(name: str, conditions: Mapping[str, ConditionSpec]) -> dict[str, Any]:
+    """What a condition does to its whole prompt: its own keys, else those of the condition that it extends."""
+    spec = conditions[name]
+    whole: dict[str, Any] = {"form": "message", "repeat": None, "reworded": None}
+    if spec.extends:
+        whole = _whole(spec.extends, conditions)
+    return whole | {key: value for key in whole if (value := getattr(spec, key)) is not None}
+
+
+def _check_places(bundle: ConditionBundle) -> None:
+    """Raise ``ConfigError`` where a place or a form needs exemplars, and the condition shows none."""
+    first = [step[0] for step in bundle.steps]
+    if any(operator.spec.type == "fewshot" for operator in first) or bundle.compiled:
+        return
+    for operator in first:
+        if "before_examples" in (operator.spec.at or ()):
+            raise ConfigError(
+                f"condition '{bundle.id}': {operator.name} stands before_examples, and it shows no examples",
+                hint="add EXEMPLARS, or place it before_question",
+            )
+    if bundle.form == "turns":
+        raise ConfigError(
+            f"condition '{bundle.id}': form: turns shows examples as turns, and it shows no examples",
+            hint="add EXEMPLARS",
+        )
+
+
 def _design(name: str, spec: ConditionSpec, base: Steps, varied: Steps) -> list[ConditionBundle]:
     def member(suffix: str, chosen: Sequence[tuple[Operator, ...]]) -> ConditionBundle:
         return ConditionBundle(f"{name}:{suffix}", f"{spec.title or name} {suffix}", base + tuple(chosen))
 
-    labels = [step[0].name for step in varied]
+    labels = [step[0].label for step in varied]
     if spec.design == "ladder":
         return [member("none", ())] + [
             member("+".join(labels[:count]), varied[:count]) for count in range(1, len(varied) + 1)
@@ -203,6 +254,8 @@ class PromptCondition:
     """The task's own LMQL query, for the constraint backend ``lmql_program``."""
     reads_input: bool = True
     """Whether a block's text may depend on the item; else the prompts of a task differ in their input alone."""
+    operators: tuple[str, ...] = ()
+    """How rows name its operators."""
 
     @cached_property
     def prompt(self) -> str:
@@ -234,7 +287,7 @@ class PromptCondition:
         return {
             "condition": self.id,
             "template": self.tree.template,
-            "operators": list(self.bundle.names),
+            "operators": list(self.operators or self.bundle.names),
             "blocks": [(block.operator, block.slot) for block in self.tree.blocks],
             "padded": self.tree.filler,
         }
@@ -267,7 +320,10 @@ def apply_condition(
         raise NotApplicableError(
             f"task '{ctx.task_id}' defines no {kinds} for condition {condition.id} to enforce"
         )
-    tree = compose(bundle, ctx) if condition.prompt is None else condition.prompt.tree(bundle, ctx)
+    if condition.prompt is None:
+        tree = compose(bundle, ctx, condition.form, condition.repeat)
+    else:
+        tree = replace(condition.prompt.tree(bundle, ctx), repeat=condition.repeat)
     if perturb is not None:
         tree = perturb(tree)
     constraint = None
@@ -286,6 +342,7 @@ def apply_condition(
         templates_dir=templates_dir,
         lmql_query=ctx.lmql_query,
         reads_input=any(operator.reads_input for operator in bundle),
+        operators=condition.operator_names(bundle),
     )
 
 
