@@ -332,6 +332,11 @@ def test_several_files_without_a_folder_are_messages_of_the_system(project):
         ({"block_checks": {"rules_heading": "true"}, "check": "true"}, "always stands"),
         ({"prompts": ("agent.py:AGENT",), "check": "true"}, "cannot stand in a folder"),
         ({"check": "true", "check_seconds": 0}, "--check-seconds 0: give a number above 0"),
+        ({"check": "python ./agent.py"}, "--check 'python ./agent.py': ./agent.py is not in the folder"),
+        (
+            {"check": "true", "block_checks": {"be_polite": "python agent.py"}},
+            "--block-check 'python agent.py'",
+        ),
         ({"check": "true", "system": True}, "--system is for a prompt that is one text"),
         (
             {"prompts": ("project/AGENTS.md", "project/AGENTS.md"), "check": "true"},

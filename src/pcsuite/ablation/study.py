@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +22,7 @@ from pcsuite._util.changes import changing_files
 from pcsuite._util.files import replacing
 from pcsuite._util.folder_template import Template
 from pcsuite._util.hashing import digest, sha256_hex
+from pcsuite._util.text import shorten
 from pcsuite.ablation.arms import (
     CHANGES,
     FULL,
@@ -38,7 +40,7 @@ from pcsuite.ablation.changes import WHOLE, changed_design, plain_block
 from pcsuite.ablation.covariate import Covariate
 from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
 from pcsuite.ablation.verdicts import least_items
-from pcsuite.config.definitions import ConditionsFile, ModelSpec
+from pcsuite.config.definitions import CheckSpec, ConditionsFile, ModelSpec
 from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import at_address, changed_entry
 from pcsuite.config.prices import price_of
@@ -65,6 +67,7 @@ BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
 MOST_LOOKS = 20
 _FOLDER = "ablations"
+_SCRIPTS = (".py", ".sh", ".js", ".mjs", ".ts", ".rb", ".pl")
 _COUNTS = ("seeds", "limit", "max_tokens", "budget_tokens", "check_memory_mb")
 _AMOUNTS = ("budget_usd", "budget_hours", "calls_per_day", "check_seconds")
 """Fields of a request that are numbers above 0: whole ones, and any."""
@@ -541,7 +544,26 @@ def _read_files(request: AblationRequest, base: Suite) -> SplitPrompt:
         folder = Template.read(template, leave_out=options.get("leave_out") or ())
         for path in prompt.files():
             folder.place(path)
+        for check in request.checks().values():
+            _refuse_scripts_left_behind(check, folder)
     return prompt
+
+
+def _refuse_scripts_left_behind(check: CheckSpec, folder: Template) -> None:
+    """Raise where a check names a program of this folder that its copy lacks: it would fail for every answer."""
+    try:
+        words = shlex.split(check.command)
+    except ValueError:
+        return  # the shell reads more than this does
+    for word in words:
+        is_script = word.endswith(_SCRIPTS) and not Path(word).is_absolute()
+        if is_script and Path(word).is_file() and os.path.normpath(word) not in folder.entries:
+            flag = "--block-check" if check.block else "--check"
+            raise ConfigError(
+                f"{flag} '{shorten(check.command, 60)}': {word} is not in the folder that a call works in, where the"
+                " check runs",
+                hint=f"name it by its whole path: $PWD/{os.path.normpath(word)}",
+            )
 
 
 def _check_templates(request: AblationRequest, prompt: SplitPrompt, items: Sequence[Item]) -> None:
