@@ -36,8 +36,8 @@ from pcsuite.ablation.arms import (
     operator_texts,
     without,
 )
-from pcsuite.ablation.changes import WHOLE, changed_design, plain_block
 from pcsuite.ablation.covariate import Covariate
+from pcsuite.ablation.rearranging import WHOLE, changed_design, plain_block
 from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import CheckSpec, ConditionsFile, ModelSpec

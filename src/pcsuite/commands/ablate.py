@@ -273,8 +273,8 @@ def execute_ablate(args: argparse.Namespace) -> int:
 
 def _execute_changes(request: AblationRequest, args: argparse.Namespace, console: Console) -> int:
     """Run a design that moves or repeats blocks, print its table and write it as files."""
-    from pcsuite.ablation.changed import print_changes, rearrange, write_changes
     from pcsuite.ablation.picture import print_split
+    from pcsuite.ablation.rearranged import print_changes, rearrange, write_changes
 
     result = rearrange(request, **options.calls_from(args), show=lambda study: print_split(study, console))
     print_changes(result, console)

@@ -22,7 +22,7 @@ from pcsuite._util.loops import run_blocking
 from pcsuite._util.text import counted, figure_text, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationRun
 from pcsuite.ablation.arms import CHANGES, FULL
-from pcsuite.ablation.changes import MOVES, TWICE, WHOLE, plain_block, sham_of
+from pcsuite.ablation.rearranging import MOVES, TWICE, WHOLE, plain_block, sham_of
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.study import Study, prepare
 from pcsuite.ablation.verdicts import at_floor, finite, judge_noise

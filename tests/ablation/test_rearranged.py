@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pcsuite.ablation import rearrange
-from pcsuite.ablation.changed import document, headline, render_changes, write_changes
-from pcsuite.ablation.changes import MOVES, changed_design
+from pcsuite.ablation.rearranged import document, headline, render_changes, write_changes
+from pcsuite.ablation.rearranging import MOVES, changed_design
 from pcsuite.ablation.study import prepare
 from pcsuite.cli import main
 from pcsuite.errors import ConfigError, Exit
