@@ -31,7 +31,7 @@ DesignName = Literal[
 ]
 DESIGNS: tuple[DesignName, ...] = get_args(DesignName)
 CHANGES: tuple[DesignName, ...] = ("order", "repeat")
-"""Designs that move or repeat blocks instead of leaving them out: :mod:`pcsuite.ablation.rearranging` makes their arms."""
+"""Designs that move or repeat blocks instead of leaving them out: :mod:`pcsuite.ablation.rearranging` makes them."""
 FULL, NONE, AGAIN = "full", "none", "again"
 SHAM_PREFIX = "SHAM_"
 NOTHING_OPERATOR = "NOTHING"
