@@ -5,6 +5,7 @@ extra is not in the README's line says so in one line, and its page names the ex
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from support.coding_model import CodingModel
 from test_documented_commands import ALL, ROOT, desk, stand_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.subprocess]
@@ -88,9 +90,18 @@ def test_documented_commands_work_or_name_their_extra(plain, desk, tmp_path):
     listed = tmp_path / "pages.json"
     listed.write_text(json.dumps(pages), encoding="utf-8")
     driver = ROOT / "tests" / "support" / "plain_driver.py"
-    ran = subprocess.run(
-        [str(plain), str(driver), str(desk), str(listed)], capture_output=True, text=True, cwd=tmp_path
-    )
+    with CodingModel() as model:  # the tutorial's agent asks it
+        values = {
+            "AGENT_URL": f"{model.base_url}/chat/completions",
+            "PATH": f"{plain.parent}{os.pathsep}{os.environ['PATH']}",
+        }
+        ran = subprocess.run(
+            [str(plain), str(driver), str(desk), str(listed)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=os.environ | values,
+        )
     assert ran.returncode == 0, ran.stderr
     results = json.loads(ran.stdout)
     assert len(results) >= 100

@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from pcsuite._util.processes import child_environment
+
 _GUARD = Path(__file__).with_name("_guard.py")
 _BLOCK = 1 << 16
 _POLL_S = 0.1
@@ -55,6 +57,7 @@ class Guard:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                env=child_environment(),
             )
             numbers = sorted(self._groups)  # one that somebody ended knew them, and a new one does not
         assert self._process.stdin is not None

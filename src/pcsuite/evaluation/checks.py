@@ -108,7 +108,12 @@ def can_cut_network() -> bool:
     """Whether this system lets a check run without a network; where not, that is warned of, once."""
     with suppress(OSError, subprocess.SubprocessError):
         probe = [sys.executable, "-I", "-S", str(SCRIPT), "0", "1"]
-        if subprocess.run(probe, capture_output=True, timeout=30, check=False).returncode == 0:
+        if (
+            subprocess.run(
+                probe, capture_output=True, timeout=30, check=False, env=child_environment()
+            ).returncode
+            == 0
+        ):
             return True
     _LOGGER.warning("checks can reach the network: this system does not let us cut it")
     return False
