@@ -13,8 +13,8 @@ from typing import NamedTuple
 import yaml
 
 from pcsuite.ablation.across_picture import DIFFERENCES, MODELS
-from pcsuite.ablation.picture import BLOCKS
 from pcsuite.ablation.rearranged import CHANGED
+from pcsuite.ablation.records import BLOCKS
 from pcsuite.analysis.analyse import ALL_TABLES
 from pcsuite.analysis.table import TableSpec
 from pcsuite.analysis.verdicts.hypotheses import CLAIMS

@@ -7,12 +7,11 @@ import sys
 import time
 from dataclasses import replace
 
-import msgspec
 import pytest
 import yaml
 
 from pcsuite.ablation import ablate, preview
-from pcsuite.ablation.ablate import FINGERPRINT, _alarms
+from pcsuite.ablation.study import FINGERPRINT
 from pcsuite.config.load import load_suite
 from pcsuite.errors import ConfigError, ErrorRateError
 from pcsuite.logging.log import iter_rows
@@ -203,24 +202,6 @@ def test_the_profile_is_loaded_once_and_the_log_is_not_read_back(tmp_path, monke
     again = ablate(request, quiet=True)
     assert read == [0, first.asked]  # what an earlier start answered is read once
     assert (again.asked, again.arms) == (0, first.arms)
-
-
-def test_an_arm_that_always_says_the_same_is_told(result):
-    rows = [row for row in iter_rows(result.log) if row.condition.id == "full"]
-    assert _alarms(rows, by_words=True) == []
-
-    def answering(answer):
-        change = msgspec.structs.replace
-        return [change(row, parsed=change(row.parsed, answer=answer)) for row in rows[:20]]
-
-    same = answering("billing")
-    assert _alarms(same, by_words=True) == [
-        "Nearly constant: the full prompt is answered “billing” for 20 of 20 items."
-    ]
-    assert _alarms(same[:7], by_words=True) == []  # too few to tell
-    assert _alarms(answering(None), by_words=True) == [
-        "20 of 20 answers to the full prompt could not be read and score 0."
-    ]
 
 
 def test_show_promises_by_the_models_own_settings_and_then_by_what_was_measured(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from pcsuite.ablation import ablate
 from pcsuite.ablation.covariate import Covariate
 from pcsuite.ablation.page import write_result
-from pcsuite.ablation.picture import sentences
+from pcsuite.ablation.sentences import sentences
 from pcsuite.errors import DataError
 from support.ablating import request_in
 

@@ -10,8 +10,10 @@ import pytest
 
 import pcsuite as pcs
 from pcsuite.ablation import AblationRequest, ablate
+from pcsuite.ablation.document import document
 from pcsuite.ablation.page import render_ablation, write_result
-from pcsuite.ablation.picture import document, markdown, sentences
+from pcsuite.ablation.picture import markdown
+from pcsuite.ablation.sentences import sentences
 from pcsuite.ablation.study import prepare
 from pcsuite.config.targets import target_entries
 from pcsuite.engines.targets.workspaces import default_folder

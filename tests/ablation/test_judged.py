@@ -3,8 +3,8 @@
 import pytest
 
 from pcsuite.ablation.ablate import ablate
-from pcsuite.ablation.picture import notices
 from pcsuite.ablation.request import AblationRequest
+from pcsuite.ablation.sentences import notices
 from pcsuite.cli import main
 from support.judged import fill_in, write_judged_profile
 

@@ -10,8 +10,9 @@ import pytest
 
 from pcsuite.ablation import ablate, preview
 from pcsuite.ablation.arms import first_groups, halves, make_design
+from pcsuite.ablation.forecast_picture import screening_lines
 from pcsuite.ablation.page import render_ablation, write_result
-from pcsuite.ablation.picture import group_sentences, headline, markdown, screening_lines
+from pcsuite.ablation.picture import markdown
 from pcsuite.ablation.screen import (
     TOGETHER,
     arm_without,
@@ -23,6 +24,7 @@ from pcsuite.ablation.screen import (
     most_arms,
     unsplit,
 )
+from pcsuite.ablation.sentences import group_sentences, headline
 from pcsuite.contrasts import ArmScores
 from pcsuite.errors import ConfigError
 from pcsuite.logging.log import iter_rows

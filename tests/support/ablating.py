@@ -1,7 +1,10 @@
 """A small prompt and table for tests of ablations, with a model whose true effects are known."""
 
+import io
 import random
 from pathlib import Path
+
+from rich.console import Console
 
 from pcsuite.ablation import AblationRequest
 
@@ -73,3 +76,10 @@ def _profile(folder: Path) -> Path:
         encoding="utf-8",
     )
     return path
+
+
+def printed(show, *values) -> str:
+    """What a printer of the suite writes into a wide terminal."""
+    console = Console(file=io.StringIO(), width=400)
+    show(*values, console)
+    return console.file.getvalue()

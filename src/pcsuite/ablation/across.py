@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.ablation.arms import FULL
+from pcsuite.ablation.result import AblationResult, BlockDifference
 from pcsuite.ablation.study import Study
 from pcsuite.ablation.verdicts import Verdict
 from pcsuite.contrasts import ArmScores, Contrast, Family, hold_under_missing, judge, measure
-from pcsuite.stats.estimate import Estimate
-
-if TYPE_CHECKING:
-    from pcsuite.ablation.ablate import AblationResult
 
 Change = Literal[
     "still needed",
@@ -25,22 +21,6 @@ Change = Literal[
     "no longer hurts",
     "not known",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockDifference:
-    """What a block is worth on one model less what it is worth on another, on the same items."""
-
-    block: str
-    table: str
-    old: str
-    new: str
-    estimate: Estimate
-    """Effect on the new model less effect on the old one; its limits hold for all blocks and models at once."""
-    p_value: float
-    """After Holm's correction over all blocks, models and tables."""
-    differs: bool
-    """Whether the two effects differ beyond chance, whatever missing answers would have been."""
 
 
 def model_differences(

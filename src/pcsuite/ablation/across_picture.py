@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.text import counted, p_text
-from pcsuite.ablation import picture
-from pcsuite.ablation.ablate import AblationResult
-from pcsuite.ablation.across import (
-    BlockDifference,
-    Change,
-    change_of,
-    holds_words,
-    labels_of,
-    where_verdicts_hold,
-)
+from pcsuite.ablation import sentences as of_one
+from pcsuite.ablation.across import Change, change_of, holds_words, labels_of, where_verdicts_hold
+from pcsuite.ablation.document import document as document_of_one
+from pcsuite.ablation.records import limits_record, verdict_records
+from pcsuite.ablation.result import AblationResult, BlockDifference
+from pcsuite.ablation.sentences import interval_words
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.pages.palette import SYMBOLS
 from pcsuite.reporting.wording import join_words
@@ -85,7 +81,7 @@ def _rows(result: AblationResult) -> list[list[str]]:
     rows = []
     for name, held in where_verdicts_hold(result.each).items():
         entries = [verdicts[name] for verdicts in by_block]
-        shown = [f"{SYMBOLS[entry.verdict]} {picture.interval_words(entry.effect)}" for entry in entries]
+        shown = [f"{SYMBOLS[entry.verdict]} {interval_words(entry.effect)}" for entry in entries]
         rows.append([name, *shown, holds_words(held)])
     return rows
 
@@ -94,7 +90,7 @@ def notices(result: AblationResult) -> list[str]:
     """What must be known first of each model and table, said once where it is the same of all."""
     by_line: dict[str, list[str]] = {}
     for label, one in zip(labels_of(result.each), result.each, strict=True):
-        for line in picture.notices(one):
+        for line in of_one.notices(one):
             by_line.setdefault(line, []).append(label)
     count = len(result.each)
     return [
@@ -107,7 +103,7 @@ def sentences(result: AblationResult) -> list[str]:
     lines = [headline(result), *migration_lines(result), trim_sentence(result)]
     for label, one in zip(labels_of(result.each), result.each, strict=True):
         if one.noise_p is not None:
-            lines.append(f"{label}: {picture.noise_sentence(one)}")
+            lines.append(f"{label}: {of_one.noise_sentence(one)}")
     return lines
 
 
@@ -159,7 +155,7 @@ def migration_lines(result: AblationResult) -> list[str]:
         where = f" ({table})" if len(tables) > 1 else ""
         lines.append(f"From {old} to {new}{where}: {'; '.join(parts)}.")
         lines += [
-            f"{one.block}: its effect on {new} less that on {old} is {picture.interval_words(one.estimate)}"
+            f"{one.block}: its effect on {new} less that on {old} is {interval_words(one.estimate)}"
             f" (p {p_text(one.p_value)}, Holm)."
             for one, _ in here
             if one.differs
@@ -171,19 +167,19 @@ def trim_sentence(result: AblationResult) -> str:
     """The shorter prompt that is confirmed on every model and table, or why there is none."""
     trim, margin = result.trim, result.study.request.margin
     if trim is None or not trim.steps:
-        return picture.trim_sentence(result)
+        return of_one.trim_sentence(result)
     index = next((n for n, step in enumerate(trim.steps) if step.confirmed), 0)
     parts = []
     for label, one in zip(labels_of(result.each), result.each, strict=True):
         step = one.trim.steps[index] if one.trim is not None else trim.steps[index]
         shown = step.simultaneous if step.confirmed and step.simultaneous else step.difference
         doubt = "" if step.confirmed_here else f" (does not rule out a loss of {margin:g})"
-        parts.append(f"{label} {picture.interval_words(shown, 3)}{doubt}")
+        parts.append(f"{label} {interval_words(shown, 3)}{doubt}")
     dropped = join_words(trim.steps[index].dropped)
     held = f"the score changes by {'; '.join(parts)} on items that had no part in choosing"
     if not trim.dropped:
         return f"No set of blocks is confirmed to go on all: without {dropped} {held}. The prompt stays as it is."
-    saved = f"{picture.saved_tokens_words(result)} per 1,000 calls"
+    saved = f"{of_one.saved_tokens_words(result)} per 1,000 calls"
     return f"Safe for all: without {dropped} {held}, on none worse by more than {margin:g}. It saves {saved}."
 
 
@@ -223,7 +219,7 @@ def models_records(result: AblationResult) -> list[dict[str, Any]]:
             "dropped": record["dropped"],
         }
         for one in result.each
-        for record in picture.verdict_records(one)
+        for record in verdict_records(one)
     ]
 
 
@@ -235,7 +231,7 @@ def differences_records(result: AblationResult) -> list[dict[str, Any]]:
             "table": one.table,
             "old": one.old,
             "new": one.new,
-            **picture.limits_record("difference", one.estimate),
+            **limits_record("difference", one.estimate),
             "p_holm": one.p_value,
             "differs": one.differs,
             "change": change,
@@ -264,5 +260,5 @@ def document(result: AblationResult) -> dict[str, Any]:
         "differences": differences_records(result),
         "dropped": list(result.trim.dropped) if result.trim is not None else [],
         "sentences": sentences(result),
-        "each": {label: picture.document(one) for label, one in labelled},
+        "each": {label: document_of_one(one) for label, one in labelled},
     }

@@ -12,10 +12,12 @@ from pcsuite import __version__
 from pcsuite._util.changes import FileChanges, changing_files
 from pcsuite._util.files import write_errors
 from pcsuite._util.text import figure_text, p_text
-from pcsuite.ablation import across_picture, picture
-from pcsuite.ablation.ablate import AblationResult
+from pcsuite.ablation import across_picture, picture, sentences
 from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.arms import FULL
+from pcsuite.ablation.document import document
+from pcsuite.ablation.records import blocks_table
+from pcsuite.ablation.result import AblationResult
 from pcsuite.ablation.screen import TOGETHER
 from pcsuite.errors import AnalysisError, require
 from pcsuite.logging.log import iter_newest_rows
@@ -37,8 +39,8 @@ def render_ablation(result: AblationResult) -> str:
     return render_page(
         "ablation/templates/ablation.html.j2",
         title=f"What each part of {study.request.prompt.name} is worth",
-        headline=picture.headline(result),
-        notices=picture.notices(result),
+        headline=sentences.headline(result),
+        notices=sentences.notices(result),
         facts=[
             ("items", f"{result.items:,}"),
             *([("clusters", f"{result.clusters:,}")] if result.clusters < result.items else []),
@@ -53,16 +55,16 @@ def render_ablation(result: AblationResult) -> str:
         views=views,
         # How far the intervals beside the blocks reach to either side, at most the whole score.
         reach=min(1.0, max((abs(x) for view in views for x in view.limits), default=0.0)),
-        trim_sentence=picture.trim_sentence(result),
+        trim_sentence=sentences.trim_sentence(result),
         drops=picture.drop_rows(result),
         diff=picture.diff_lines(result),
         undecided=[
-            *picture.amount_lines(result),
-            *picture.undecided_lines(result),
-            *picture.posterior_lines(result),
+            *sentences.amount_lines(result),
+            *sentences.undecided_lines(result),
+            *sentences.posterior_lines(result),
         ],
-        margin=picture.margin_sentence(result),
-        limits=picture.limits_words(study.request),
+        margin=sentences.margin_sentence(result),
+        limits=sentences.limits_words(study.request),
         measures=list(picture.shown_measures(result).values()),
         flips=flip_examples(result),
         texts={block.name: cut_text(block.text) for block in study.prompt.blocks},
@@ -71,7 +73,7 @@ def render_ablation(result: AblationResult) -> str:
             (
                 entry.block,
                 entry.words,
-                picture.interval_words(entry.verdict.effect, 3)
+                sentences.interval_words(entry.verdict.effect, 3)
                 if entry.verdict is not None
                 else "not tested",
                 p_text(entry.verdict.p_value) if entry.verdict is not None else "",
@@ -80,10 +82,10 @@ def render_ablation(result: AblationResult) -> str:
             )
             for entry in result.adherence
         ],
-        yearly=picture.yearly_lines(result),
+        yearly=sentences.yearly_lines(result),
         **_tables(result),
         pairs=result.pairs_measured,
-        noise=picture.noise_sentence(result),
+        noise=sentences.noise_sentence(result),
         design=study.design.why,
         reading=study.task.reading,
         footer=f"Written by pcsuite {__version__} from {result.log.name}.",
@@ -127,10 +129,10 @@ def _tables(result: AblationResult) -> dict[str, Any]:
         "table": [
             [
                 entry.block,
-                picture.verdict_words(result, entry),
-                picture.interval_words(entry.effect, 3),
+                sentences.verdict_words(result, entry),
+                sentences.interval_words(entry.effect, 3),
                 p_text(entry.p_value),
-                picture.interval_words(entry.against_sham, 3) if entry.against_sham else "no sham",
+                sentences.interval_words(entry.against_sham, 3) if entry.against_sham else "no sham",
                 *(picture.measure_words(name, result.measures[entry.block][name]) for name in shown),
             ]
             for entry in result.verdicts
@@ -140,18 +142,18 @@ def _tables(result: AblationResult) -> dict[str, Any]:
             (
                 entry.name,
                 "split" if entry.split else "",
-                picture.verdict_words(result, entry.verdict),
-                picture.interval_words(entry.verdict.effect, 3),
+                sentences.verdict_words(result, entry.verdict),
+                sentences.interval_words(entry.verdict.effect, 3),
                 p_text(entry.verdict.p_value),
             )
             for entry in result.groups
         ],
-        "group_sentences": picture.group_sentences(result),
+        "group_sentences": sentences.group_sentences(result),
         "steps": [
             (
                 ", ".join(step.dropped),
-                picture.interval_words(step.difference, 3),
-                picture.items_words(step.difference.n, step.clusters),
+                sentences.interval_words(step.difference, 3),
+                sentences.items_words(step.difference.n, step.clusters),
                 "confirmed"
                 if step.confirmed
                 else f"not confirmed: {step.missing} without an answer"
@@ -161,14 +163,14 @@ def _tables(result: AblationResult) -> dict[str, Any]:
             for step in (result.trim.steps if result.trim is not None else ())
         ],
         "interactions": [
-            (entry.words, picture.interval_words(entry.estimate, 3), p_text(entry.p_value))
+            (entry.words, sentences.interval_words(entry.estimate, 3), p_text(entry.p_value))
             for entry in result.interactions
         ],
         "attribution": [
             (
                 entry.operator,
                 entry.method,
-                picture.interval_words(entry.effect, 3),
+                sentences.interval_words(entry.effect, 3),
                 p_text(entry.test.p_value),
                 "" if entry.exact else f"{entry.orders:.0f} of all orders",
             )
@@ -179,7 +181,7 @@ def _tables(result: AblationResult) -> dict[str, Any]:
                 arm.id,
                 " ".join(arm.operators),
                 str(arm.items),
-                picture.outcome_words(arm.unanswered),
+                sentences.outcome_words(arm.unanswered),
                 figure_text(arm.score, 3),
             ]
             + [figure_text(arm.measures[name], 3) for name in shown]
@@ -287,13 +289,13 @@ def _write_files(result: AblationResult, folder: Path) -> list[Path]:
         "ablation.html": render_ablation(result),
         "ablation.md": picture.markdown(result),
         f"trimmed{suffix}": result.trimmed,
-        "ablation.json": json.dumps(picture.document(result), indent=1, ensure_ascii=False) + "\n",
+        "ablation.json": json.dumps(document(result), indent=1, ensure_ascii=False) + "\n",
     }
     with write_errors(AnalysisError, folder), changing_files(folder / ".result.changes") as changes:
         for name, text in texts.items():
             changes.write(folder / name, text)
         _write_trimmed_files(result, folder, changes)
-        picture.blocks_table(result).write_csv(folder / "blocks.csv", changes.replacing)
+        blocks_table(result).write_csv(folder / "blocks.csv", changes.replacing)
         with changes.replacing(folder / "ablation.png") as partial:
             write_png(result, partial)
     return [folder / name for name in (*texts, "blocks.csv", "ablation.png")]

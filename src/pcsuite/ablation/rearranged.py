@@ -177,7 +177,7 @@ class _ChangeRun(AblationRun):
             size=len(self.study.design.changed),
         )
         observed = judge(measure(arms, designed, rng=rng), family)
-        if self._missing == "drop":
+        if request.missing_policy == "drop":
             return [HeldResult(entry, entry) for entry in observed]
         return hold_under_missing(observed, arms, family, rng=rng)
 

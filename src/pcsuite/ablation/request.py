@@ -165,6 +165,11 @@ class AblationRequest(init_task.TableRequest):
         """
         return self.name or PromptFile.of(self.prompt).run_name
 
+    @property
+    def missing_policy(self) -> MissingAnswers:
+        """What is made of answers that never came, where nothing was said too: they are bounded."""
+        return self.missing or "bound"
+
 
 @dataclass(frozen=True, slots=True)
 class AblationTask:

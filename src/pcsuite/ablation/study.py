@@ -292,7 +292,7 @@ class Study:
                     ),
                 },
                 "length_control": "off",
-                "missing": request.missing or "bound",
+                "missing": request.missing_policy,
             }
             | ({"preregistration": self._stopping()} if request.until else {}),
         }  # fmt: skip

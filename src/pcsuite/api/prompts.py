@@ -22,8 +22,10 @@ from pcsuite.ablation import ablate as run_ablation
 from pcsuite.ablation import rearrange as run_changes
 from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.arms import CHANGES
+from pcsuite.ablation.forecast_picture import print_split
 from pcsuite.ablation.page import render_ablation, write_result
-from pcsuite.ablation.picture import blocks_table, headline, print_split, trim_sentence, verdict_records
+from pcsuite.ablation.records import blocks_table, verdict_records
+from pcsuite.ablation.sentences import headline, trim_sentence
 from pcsuite.ablation.study import Study, prompt_profile
 from pcsuite.analysis.frame import Frame
 from pcsuite.api.runs import Run

@@ -241,8 +241,9 @@ def execute_ablate(args: argparse.Namespace) -> int:
     """
     from pcsuite.ablation import ablate, preview
     from pcsuite.ablation.across_picture import print_across
+    from pcsuite.ablation.forecast_picture import noise_forecast_lines, print_preview, print_split
     from pcsuite.ablation.page import write_result
-    from pcsuite.ablation.picture import noise_forecast_lines, print_ablation, print_preview, print_split
+    from pcsuite.ablation.picture import print_ablation
     from pcsuite.ablation.request import bundled_example
 
     request = request_from(args)
@@ -273,7 +274,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
 
 def _execute_changes(request: AblationRequest, args: argparse.Namespace, console: Console) -> int:
     """Run a design that moves or repeats blocks, print its table and write it as files."""
-    from pcsuite.ablation.picture import print_split
+    from pcsuite.ablation.forecast_picture import print_split
     from pcsuite.ablation.rearranged import print_changes, rearrange, write_changes
 
     result = rearrange(request, **options.calls_from(args), show=lambda study: print_split(study, console))
