@@ -18,23 +18,27 @@ from pcsuite.specified import install as _install_specified
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
+    from pcsuite.api.comparing import compare
+    from pcsuite.api.imports import effects
+    from pcsuite.api.planning import Planned, plan
+    from pcsuite.api.profiles import load
     from pcsuite.api.prompts import Ablation, ablate, prompt, rearrange, verify
     from pcsuite.api.regression import check
-    from pcsuite.api.runs import Planned, Run, arun, compare, effects, load, plan, read, report, run
+    from pcsuite.api.runs import Run, arun, read, report, run
     from pcsuite.errors import PcsuiteError
 
 _TARGETS = {
     "Ablation": "pcsuite.api.prompts",
     "PcsuiteError": "pcsuite.errors",
-    "Planned": "pcsuite.api.runs",
+    "Planned": "pcsuite.api.planning",
     "Run": "pcsuite.api.runs",
     "ablate": "pcsuite.api.prompts",
     "arun": "pcsuite.api.runs",
     "check": "pcsuite.api.regression",
-    "compare": "pcsuite.api.runs",
-    "effects": "pcsuite.api.runs",
-    "load": "pcsuite.api.runs",
-    "plan": "pcsuite.api.runs",
+    "compare": "pcsuite.api.comparing",
+    "effects": "pcsuite.api.imports",
+    "load": "pcsuite.api.profiles",
+    "plan": "pcsuite.api.planning",
     "prompt": "pcsuite.api.prompts",
     "read": "pcsuite.api.runs",
     "rearrange": "pcsuite.api.prompts",

@@ -12,7 +12,7 @@ from typing import Any
 from pcsuite._util.files import Put, replacing
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.alarms import Alarm, find_alarms
-from pcsuite.analysis.compare import COMPARE
+from pcsuite.analysis.comparison import COMPARE
 from pcsuite.analysis.embeddings import Embedder, find_embedder
 from pcsuite.analysis.judging import read_gold
 from pcsuite.analysis.load.item_scores import CLEAN, ItemScores, item_scores

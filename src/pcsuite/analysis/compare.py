@@ -5,87 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pcsuite import contrasts
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.threads import one_blas_thread
-from pcsuite.analysis.asked_items import MissingScore, PairedItems, RunPlan, Side, missing_scores, paired_arm
+from pcsuite.analysis.asked_items import MissingScore, PairedItems, RunPlan, missing_scores, paired_arm
+from pcsuite.analysis.comparison import COMPARE, Comparison, Correction, ItemChange, Missing, Outcome
 from pcsuite.analysis.judging import Gold, powered_contrast, read_gold
 from pcsuite.analysis.load.item_scores import LENIENT, SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
-from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.table import Table, estimate_columns, number
 from pcsuite.analysis.tables.effects import stars
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus, judge_status
 from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.stats.pass_k import pass_at_k, pass_hat_k
 
-COMPARE = TableSpec(
-    "compare",
-    "Two runs compared (written by pcsuite compare --csv)",
-    "cell that both runs have, and metric",
-    (
-        *CELL[:3],
-        Column("perturbation", "perturbation of the prompts, none for clean ones"),
-        CELL[3],
-        Column("metric", "name of the metric"),
-        Column("n_items", "items that both runs have a score of"),
-        Column(
-            "n_clusters",
-            "clusters of related items that these are in; as many as items where no two are related",
-        ),
-        Column("first", "level in the first run"),
-        Column("second", "level in the second run"),
-        *interval("delta", "second less first, on the same items"),
-        Column("p_value", "two-sided p-value: permutation test, or of the mean where replicates are unequal"),
-        Column("p_method", "how the p-value was made"),
-        Column("p_bh", "the same adjusted over all cells of the metric (Benjamini–Hochberg)"),
-        Column("p_holm", "the same adjusted over all cells and all metrics that are no cost (Holm)"),
-        Column("stars", "* 0.05, ** 0.01, *** 0.001, of the adjusted p-value that decides: p_bh, or p_holm"),
-        Column(
-            "outcome",
-            "better, worse, changed (a metric without a good end), no reliable change, or described (not tested:"
-            " pass@k and pass^k of repeated runs)",
-        ),
-        Column(
-            "no_worse_p",
-            "p-value of the claim that the second run is no worse by the margin or more; of the score, with a margin",
-        ),
-        Column(
-            "missing_first", "of the score: planned items that lack an answer or a score in the first run"
-        ),
-        Column("missing_second", "the same in the second run"),
-        Column(
-            "delta_least",
-            "the difference with every missing score against the second run; empty where none is missing",
-        ),
-        Column("delta_most", "the difference with every missing score in its favour"),
-        Column(
-            "low_at_worst",
-            "the one-sided limit that the margin is held against, with every missing score against it",
-        ),
-        Column("at_worst", "what would be said then: better, worse, no worse, undecided"),
-        Column("judge", "of a judged task's score: what stands behind it"),
-        *interval("lenient_delta", "of the score: the difference under the lenient rules"),
-        Column(
-            "form",
-            f"of the score: “{contrasts.FORM}” where the strict and the lenient difference have opposite signs, or one"
-            " holds and the other does not",
-        ),
-        Column(
-            "ambiguous_first", "of the score: items whose answer in the first run can be read in two ways"
-        ),
-        Column("ambiguous_second", "the same in the second run"),
-    ),
-)
 FEWEST_ITEMS = 2
 """One difference has no spread, so there is nothing to test it by."""
 Arms = dict[str, contrasts.ArmScores]
-Outcome = Literal["better", "worse", "changed", "no reliable change", "described"]
-Correction = Literal["bh", "holm"]
-"""What decides: ``bh`` within the cells of a metric, or ``holm`` over all cells and metrics that are no cost."""
+_OUTCOMES: Mapping[contrasts.Verdict, Outcome] = {"better": "better", "worse": "worse", "changed": "changed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,119 +41,6 @@ class JudgedSide:
         """From what lies beside a run's log."""
         gold = read_gold([log])
         return cls(gold, judge_status([log], gold.judges, gold))
-
-
-Missing = Literal["bound", "drop"]
-
-
-class ItemChange(NamedTuple):
-    """An item whose score differs between the runs in a cell; the key is that of the second run."""
-
-    key: CellKey
-    item_id: str
-    first: float
-    second: float
-
-
-@dataclass(slots=True)
-class Comparison:
-    """The paired comparison of two runs."""
-
-    table: Table
-    renamed: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """What differs by name between the runs and was paired all the same (one value on each side)."""
-    only_first: list[CellKey] = field(default_factory=list)
-    only_second: list[CellKey] = field(default_factory=list)
-
-    metrics: Metrics = field(default_factory=bundled_metrics)
-    changes: list[ItemChange] = field(default_factory=list)
-    """Items whose score changed, the largest loss first."""
-    margin: float = 0.0
-    held: Sequence[contrasts.HeldResult] = ()
-    """What was made of the score in each cell: on the scored items, and with missing scores at their worst and best."""
-    keys: Sequence[CellKey] = ()
-    """The cells of these, by the second run's names."""
-    missing: Sequence[MissingScore] = ()
-    """Planned items that lack a score in a compared cell of either run."""
-    policy: Missing = "bound"
-    """What is made of them."""
-    unscored: Sequence[CellKey] = ()
-    """Cells of the second run whose score could not be compared: hardly an item has one in both runs."""
-    different: Mapping[CellKey, PairedItems] = field(default_factory=dict)
-    """Cells of which only the items in common are compared, because that was allowed."""
-    correction: Correction = "bh"
-    gates: Sequence[contrasts.Gate] = ()
-    """What each cell's score could have shown as a gate, where that can be said."""
-
-    @property
-    def broke(self) -> list[ItemChange]:
-        """Items that score lower in the second run, the largest loss first."""
-        return [change for change in self.changes if change.second < change.first]
-
-    @property
-    def fixed(self) -> list[ItemChange]:
-        """Items that score higher in the second run, the largest gain first."""
-        higher = [change for change in self.changes if change.second > change.first]
-        return sorted(higher, key=lambda change: (change.first - change.second, change.key, change.item_id))
-
-    @property
-    def standing(self) -> contrasts.Standing:
-        """How the second run stands, by its scores: what a test or a gate decides by.
-
-        ``worse`` where a score is a regression (reliably lower, and the loss seen is over the margin), ``no worse``
-        where every score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 and of scores that
-        gold labels corrected by the 95 % interval), whatever missing scores would have been, else ``undecided``: too
-        few items to say. A loss that was seen stays one whatever is missing.
-        """
-        if any(entry.observed.verdict == "worse" for entry in self.held):
-            return "worse"
-        if self.unscored:
-            return "undecided"
-        return contrasts.standing(
-            [entry.observed if self.policy == "drop" else entry.result for entry in self.held]
-        )
-
-    @property
-    def hidden(self) -> list[tuple[CellKey, contrasts.HeldResult]]:
-        """Cells in which missing scores could hide a regression that the scored items do not show.
-
-        With every missing score at its worst the second run would be worse, or would no longer be shown to be no worse
-        by the margin. None where missing scores are to be dropped.
-        """
-        cells = []
-        for key, entry in zip(self.keys, self.held, strict=True):
-            worst, seen = entry.at_worst, entry.observed
-            if worst is None or self.policy == "drop" or seen.verdict == "worse":
-                continue
-            if worst.verdict == "worse" or (seen.shown_no_worse and not worst.shown_no_worse):
-                cells.append((key, entry))
-        return cells
-
-    @property
-    def passes(self) -> bool:
-        """Whether a gate lets the second run through: no regression, and none that missing scores could hide."""
-        return not self.regressions and not self.hidden and not self.unscored
-
-    def missing_of(self, run: Side) -> list[MissingScore]:
-        """The missing scores of one of the runs."""
-        return [entry for entry in self.missing if entry.run == run]
-
-    @property
-    def regressions(self) -> list[dict[str, Any]]:
-        """Metrics that became reliably worse, costs left out."""
-        return self._with_outcome("worse")
-
-    @property
-    def improvements(self) -> list[dict[str, Any]]:
-        """Metrics that became reliably better, costs left out."""
-        return self._with_outcome("better")
-
-    def _with_outcome(self, outcome: Outcome) -> list[dict[str, Any]]:
-        return [
-            record
-            for record in self.table.records()
-            if record["outcome"] == outcome and not self.metrics.is_cost(record["metric"])
-        ]
 
 
 @one_blas_thread()
@@ -249,128 +77,199 @@ def compare_runs(
     metrics = bundled_metrics() if metrics is None else metrics
     if conditions:
         first, second = _of_conditions(first, second, conditions)
-    renamed = {}
-    for index, name in enumerate(CellKey._fields):
-        before, after = ({key[index] for key in run.cells} for run in (first, second))
-        # Items belong to their task: two tasks of different names are not about the same things.
-        if name != "task" and len(before) == len(after) == 1 and before != after:
-            renamed[name] = (before.pop(), after.pop())
-    counterparts = dict(conditions or {})
-    first_keys, second_keys = (
-        {
-            key._replace(condition=names.get(key.condition, key.condition))._replace(
-                **dict.fromkeys(renamed, "")
-            ): key
-            for key in run.cells
-        }
-        for run, names in ((first, counterparts), (second, {}))
+    pairs = _CellPairs.of(first, second, conditions or {})
+    measured = _measure_cells(
+        (first, second), pairs.common, plans, metrics, judged, assume, allow_different_items
     )
-    common = [name for name in first_keys if name in second_keys]
-    if not common:
-        raise AnalysisError(
-            "the runs have no cell in common",
-            hint="compare runs of the same tasks, conditions and regimes, or name two conditions with --arms",
+    rows = measured.rows
+    if not rows:
+        raise _nothing_compared(measured)
+    held: list[contrasts.HeldResult] = []
+    keys: list[CellKey] = []
+    for of_family, kind in _families(rows, metrics, correction):
+        # Only of the score is it asked whether it is no worse.
+        has_score = any(row.is_score for row in of_family)
+        no_worse_margin = margin if has_score and margin > 0 else None
+        family = contrasts.Family(kind, alpha=alpha, margin=no_worse_margin, smallest=margin, assume=assume)
+        results = contrasts.judge([row.measured for row in of_family], family)
+        for row, entry in zip(
+            of_family, _held(of_family, results, family) if has_score else [], strict=False
+        ):
+            if row.is_score:
+                row.record |= _missing_columns(entry, missing)
+                held.append(entry)
+                keys.append(row.key)
+        _add_agreement(of_family, results, family)
+        for row, result in zip(of_family, results, strict=True):
+            row.record |= {
+                "stars": stars(number(result.p_adjusted)),
+                "outcome": row.record.get("outcome") or _OUTCOMES.get(result.verdict, "no reliable change"),
+                "no_worse_p": result.no_worse.p_value
+                if result.no_worse is not None and row.is_score
+                else None,
+            }
+    _add_corrected(rows, metrics)
+    changes = [change for cells in pairs.common for change in _item_changes(first, second, *cells)]
+    return Comparison(
+        Table.of(COMPARE, [row.record for row in rows]),
+        pairs.renamed,
+        pairs.only_first,
+        pairs.only_second,
+        metrics,
+        sorted(changes, key=lambda change: (change.second - change.first, change.key, change.item_id)),
+        margin,
+        held,
+        keys,
+        measured.missing,
+        missing,
+        measured.unscored,
+        measured.different,
+        correction,
+        _gates([row for row in rows if row.is_score], margin, alpha),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _CellPairs:
+    """Which cell of the first run is held against which of the second."""
+
+    common: Sequence[tuple[CellScores, CellScores]]
+    renamed: dict[str, tuple[str, str]]
+    """Fields of the cells' names that have one value in each run and differ; they are paired all the same."""
+    only_first: list[CellKey]
+    only_second: list[CellKey]
+
+    @classmethod
+    def of(cls, first: ItemScores, second: ItemScores, conditions: Mapping[str, str]) -> _CellPairs:
+        """The pairs of two runs; ``AnalysisError`` where there is none.
+
+        ``conditions`` are the counterparts in the second run of conditions of the first; others have their namesake.
+        """
+        renamed = {}
+        for index, name in enumerate(CellKey._fields):
+            before, after = ({key[index] for key in run.cells} for run in (first, second))
+            # Items belong to their task: two tasks of different names are not about the same things.
+            if name != "task" and len(before) == len(after) == 1 and before != after:
+                renamed[name] = (before.pop(), after.pop())
+
+        def by_common_name(run: ItemScores, counterparts: Mapping[str, str]) -> dict[CellKey, CellKey]:
+            same = dict.fromkeys(renamed, "")
+            return {
+                key._replace(condition=counterparts.get(key.condition, key.condition))._replace(**same): key
+                for key in run.cells
+            }
+
+        first_keys, second_keys = by_common_name(first, conditions), by_common_name(second, {})
+        common = [name for name in first_keys if name in second_keys]
+        if not common:
+            raise AnalysisError(
+                "the runs have no cell in common",
+                hint="compare runs of the same tasks, conditions and regimes, or name two conditions with --arms",
+            )
+        return cls(
+            [(first.cells[first_keys[name]], second.cells[second_keys[name]]) for name in common],
+            renamed,
+            [key for name, key in first_keys.items() if name not in second_keys],
+            [key for name, key in second_keys.items() if name not in first_keys],
         )
-    cells = [(first.cells[first_keys[name]], second.cells[second_keys[name]]) for name in common]
-    records: list[dict[str, Any]] = []
-    measured: list[contrasts.Measurement] = []
-    arms_of: list[Arms] = []
-    read_leniently: dict[int, contrasts.Measurement] = {}
-    lacking: list[MissingScore] = []
-    unscored: list[CellKey] = []
-    different: dict[CellKey, PairedItems] = {}
-    shared = 0
+
+
+@dataclass(slots=True)
+class _Row:
+    """One metric of one cell: the difference as it was measured, and the record that tells of it."""
+
+    key: CellKey
+    """By the second run's names."""
+    metric: str
+    measured: contrasts.Measurement
+    arms: Arms
+    record: dict[str, Any] = field(default_factory=dict)
+    lenient: contrasts.Measurement | None = None
+    """Of the score: the difference under the lenient rules, where both runs have such scores."""
+
+    def __post_init__(self) -> None:
+        change = self.measured
+        self.record |= {
+            **self.key._asdict(),
+            "metric": self.metric,
+            "n_items": change.n,
+            "n_clusters": change.n_clusters,
+            "first": change.levels["first"],
+            "second": change.levels["second"],
+            **estimate_columns("delta", change.estimate),
+            "p_value": number(change.test.p_value),
+            "p_method": change.test.method,
+        }
+
+    @property
+    def is_score(self) -> bool:
+        return self.metric == SCORE
+
+
+@dataclass(slots=True)
+class _MeasuredCells:
+    """What was measured of the cells that both runs have, and what could not be."""
+
+    rows: list[_Row] = field(default_factory=list)
+    missing: list[MissingScore] = field(default_factory=list)
+    unscored: list[CellKey] = field(default_factory=list)
+    """Cells of which no score could be compared, though items lack one."""
+    different: dict[CellKey, PairedItems] = field(default_factory=dict)
+    """Cells of which only the items in common are compared."""
+    most_shared: int = 0
+    """Items in common of the cell that has most of them."""
+
+
+def _measure_cells(
+    runs: tuple[ItemScores, ItemScores],
+    cells: Sequence[tuple[CellScores, CellScores]],
+    plans: tuple[RunPlan, RunPlan],
+    metrics: Metrics,
+    judged: tuple[JudgedSide | None, JudgedSide] | None,
+    assume: contrasts.Assumption,
+    allow_different_items: bool,
+) -> _MeasuredCells:
+    """Every compared metric of every cell, on the items that both runs were to ask."""
+    first, second = runs
+    measured = _MeasuredCells()
     for left, right in cells:
-        paired = PairedItems.of((first, second), (left, right), plans, allow_different=allow_different_items)
-        shared = max(shared, len(paired.names))
+        paired = PairedItems.of(runs, (left, right), plans, allow_different=allow_different_items)
+        measured.most_shared = max(measured.most_shared, len(paired.names))
         if paired.differ:
-            different[right.key] = paired
+            measured.different[right.key] = paired
         lost: tuple[list[MissingScore], list[MissingScore]] = ([], [])
         if SCORE in left.values or SCORE in right.values:
             lost = (
                 missing_scores(first, left, "first", paired.names),
                 missing_scores(second, right, "second", paired.names),
             )
-            lacking += [*lost[0], *lost[1]]
+            measured.missing += [*lost[0], *lost[1]]
         for metric in metrics.compared_in("compare"):
-            measuring = _measured(first, second, left, right, metric, metrics, paired.names)
-            if measuring is None:
+            difference = _difference(first, second, left, right, metric, metrics, paired.names)
+            if difference is None:
                 if metric == SCORE and any(lost):
-                    unscored.append(right.key)
+                    measured.unscored.append(right.key)
                 continue
-            change, arms = measuring[0].under(assume), measuring[1]
-            more: dict[str, Any] = {}
-            if metric == SCORE:
-                more = {"missing_first": len(lost[0]), "missing_second": len(lost[1])}
-                more |= {f"ambiguous_{run}": change.ambiguous.get(run) for run in ("first", "second")}
-                if not (change.counted or first.is_pooled(left.key.task)):
-                    lenient = _measured(first, second, left, right, LENIENT, metrics, paired.names)
-                    if lenient is not None:
-                        read_leniently[len(records)] = lenient[0].under(assume)
-                if judged is not None:
-                    change, remark = _judged(change, left.key, right.key, judged)
-                    more |= {"judge": remark} if remark else {}
-            records.append(_record(right.key, metric, change) | more)
-            measured.append(change)
-            arms_of.append(arms)
-        for metric, change, arms in _repeated(first, second, left, right, paired.names):
-            records.append(_record(right.key, metric, change) | {"outcome": "described"})
-            measured.append(change)
-            arms_of.append(arms)
-    if not records:
-        raise _nothing_compared(shared, lacking)
-    held: list[contrasts.HeldResult] = []
-    keys: list[CellKey] = []
-    p_holm = contrasts.corrected_within(
-        [np.nan if metrics.is_cost(r["metric"]) or r["p_value"] is None else r["p_value"] for r in records],
-        correction="holm",
-    )
-    for rows, kind in _families(records, metrics, correction):
-        # Only of the score is it asked whether it is no worse.
-        has_score = any(records[index]["metric"] == SCORE for index in rows)
-        no_worse_margin = margin if has_score and margin > 0 else None
-        family = contrasts.Family(kind, alpha=alpha, margin=no_worse_margin, smallest=margin, assume=assume)
-        results = contrasts.judge([measured[index] for index in rows], family)
-        of_scores = _held([arms_of[index] for index in rows], results, family) if has_score else []
-        for index, entry in zip(rows, of_scores, strict=False):
-            if records[index]["metric"] == SCORE:
-                records[index] |= _missing_columns(entry, missing)
-                held.append(entry)
-                keys.append(CellKey(*(records[index][name] for name in CellKey._fields)))
-        _add_agreement(records, rows, results, read_leniently, family)
-        for index, result in zip(rows, results, strict=True):
-            record, is_score = records[index], records[index]["metric"] == SCORE
-            record |= {
-                "p_holm": number(p_holm[index]),
-                "stars": stars(number(result.p_adjusted)),
-                "outcome": record.get("outcome") or _OUTCOMES.get(result.verdict, "no reliable change"),
-                "no_worse_p": result.no_worse.p_value if result.no_worse is not None and is_score else None,
-            }
-    for metric in dict.fromkeys(record["metric"] for record in records):
-        rows = [index for index, record in enumerate(records) if record["metric"] == metric]
-        p_bh = contrasts.corrected_within(
-            [np.nan if (p := measured[index].test.p_value) is None else p for index in rows], correction="bh"
-        )
-        for index, p_value in zip(rows, p_bh.tolist(), strict=True):
-            records[index]["p_bh"] = number(p_value)
-    changes = [change for cell in cells for change in _item_changes(first, second, *cell)]
-    return Comparison(
-        Table.of(COMPARE, records),
-        renamed,
-        [key for name, key in first_keys.items() if name not in second_keys],
-        [key for name, key in second_keys.items() if name not in first_keys],
-        metrics,
-        sorted(changes, key=lambda change: (change.second - change.first, change.key, change.item_id)),
-        margin,
-        held,
-        keys,
-        lacking,
-        missing,
-        unscored,
-        different,
-        correction,
-        _gates(records, arms_of, margin, alpha),
-    )
+            change, arms = difference[0].under(assume), difference[1]
+            if metric != SCORE:
+                measured.rows.append(_Row(right.key, metric, change, arms))
+                continue
+            more: dict[str, Any] = {"missing_first": len(lost[0]), "missing_second": len(lost[1])}
+            more |= {f"ambiguous_{run}": change.ambiguous.get(run) for run in ("first", "second")}
+            lenient = None
+            if not (change.counted or first.is_pooled(left.key.task)):
+                lenient = _difference(first, second, left, right, LENIENT, metrics, paired.names)
+            if judged is not None:
+                change, remark = _judged(change, left.key, right.key, judged)
+                more |= {"judge": remark} if remark else {}
+            row = _Row(right.key, metric, change, arms, more)
+            row.lenient = None if lenient is None else lenient[0].under(assume)
+            measured.rows.append(row)
+        measured.rows += [
+            _Row(right.key, metric, change, arms, {"outcome": "described"})
+            for metric, change, arms in _repeated(first, second, left, right, paired.names)
+        ]
+    return measured
 
 
 def _of_conditions(
@@ -392,126 +291,7 @@ def _of_conditions(
     return kept[0], kept[1]
 
 
-def _gates(
-    records: Sequence[Mapping[str, Any]], arms_of: Sequence[Arms], margin: float, alpha: float
-) -> list[contrasts.Gate]:
-    """The gates that the scores of the cells make, each at its share of the level."""
-    scores = [arms for record, arms in zip(records, arms_of, strict=True) if record["metric"] == SCORE]
-    gates = [
-        contrasts.gate_of(arms["first"], arms["second"], margin=margin, alpha=alpha / len(scores))
-        for arms in scores
-        if margin < 1
-    ]
-    return [gate for gate in gates if gate is not None]
-
-
-def _families(
-    records: Sequence[Mapping[str, Any]], metrics: Metrics, correction: Correction
-) -> list[tuple[list[int], Correction]]:
-    """Which records are judged together, and how they are corrected: by metric, or all that are no cost at once."""
-    by_family: dict[str, list[int]] = {}
-    for index, record in enumerate(records):
-        metric = record["metric"]
-        together = correction == "holm" and not metrics.is_cost(metric)
-        by_family.setdefault("" if together else metric, []).append(index)
-    return [(rows, "holm" if name == "" else "bh") for name, rows in by_family.items()]
-
-
-def _add_agreement(
-    records: Sequence[dict[str, Any]],
-    rows: Sequence[int],
-    results: Sequence[contrasts.ContrastResult],
-    read_leniently: Mapping[int, contrasts.Measurement],
-    family: contrasts.Family,
-) -> None:
-    """Add what the lenient rules say of the same answers, and where the two readings do not agree."""
-    known = [(index, result) for index, result in zip(rows, results, strict=True) if index in read_leniently]
-    judged = contrasts.judge([read_leniently[index] for index, _ in known], family) if known else []
-    for (index, strict), lenient in zip(known, judged, strict=True):
-        records[index] |= estimate_columns("lenient_delta", lenient.estimate)
-        if strict.measured.by_labels or not strict.measured.comparable:
-            continue
-        sides = [
-            contrasts.ReadEffect(side.estimate.value, side.verdict in _OUTCOMES, side.shown_no_worse)
-            for side in (strict, lenient)
-        ]
-        records[index]["form"] = contrasts.FORM if contrasts.is_form(*sides) else None
-
-
-def _nothing_compared(shared: int, lacking: Sequence[MissingScore]) -> AnalysisError:
-    """Why no cell could be compared."""
-    if shared == 0:
-        return AnalysisError("the runs have no item in common", hint="compare runs over the same items")
-    if shared < FEWEST_ITEMS:
-        return AnalysisError(
-            "the runs have one item in common, and one difference has no spread to test it by",
-            hint=f"compare runs over {FEWEST_ITEMS} items or more",
-        )
-    return AnalysisError(
-        f"the runs have {shared:,} items in common and fewer than {FEWEST_ITEMS} that both have a score of"
-        f" ({len(lacking):,} scores are missing)",
-        hint="run the same command again: it asks what failed",
-    )
-
-
-def _held(
-    arms: Sequence[Arms], results: Sequence[contrasts.ContrastResult], family: contrasts.Family
-) -> list[contrasts.HeldResult]:
-    """What holds of the scores of all cells, whatever the missing ones would have been."""
-    # The cells' arms are all called first and second: by number they are apart.
-    numbered: Arms = {}
-    renamed = []
-    for number_, (of_cell, result) in enumerate(zip(arms, results, strict=True)):
-        names = {name: f"{name} {number_}" for name in of_cell}
-        numbered |= {names[name]: arm for name, arm in of_cell.items()}
-        contrast = result.measured.contrast
-        weights = {names[name]: weight for name, weight in contrast.weights.items()}
-        measured = replace(result.measured, contrast=replace(contrast, weights=weights))
-        renamed.append(replace(result, measured=measured))
-    rng = named_rng("compare", "missing")
-    return contrasts.hold_under_missing(renamed, numbered, family, rng=rng)
-
-
-def _missing_columns(entry: contrasts.HeldResult, policy: Missing) -> dict[str, Any]:
-    """What a record says of missing scores; a gain that they could undo is no reliable one."""
-    worst, best = entry.at_worst, entry.at_best
-    if worst is None or best is None:
-        return {}
-    undone = policy == "bound" and entry.observed.verdict == "better" != entry.result.verdict
-    limit = worst.no_worse.limits.low if worst.no_worse is not None else None
-    return {
-        "delta_least": number(worst.estimate.value),
-        "delta_most": number(best.estimate.value),
-        "low_at_worst": None if limit is None else number(limit),
-        "at_worst": worst.verdict,
-    } | ({"outcome": "no reliable change"} if undone else {})
-
-
-_OUTCOMES: Mapping[contrasts.Verdict, Outcome] = {"better": "better", "worse": "worse", "changed": "changed"}
-
-
-def _item_changes(
-    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores
-) -> list[ItemChange]:
-    """Items of a cell whose score changed."""
-    if SCORE not in left.values or SCORE not in right.values:
-        return []
-    names = np.array(second.item_names[right.key.task])[right.items]
-    sides = [
-        contrasts.ArmScores(right.values[SCORE], names),
-        contrasts.ArmScores(left.values[SCORE], np.array(first.item_names[left.key.task])[left.items]),
-    ]
-    rows, (after, before) = contrasts.on_scored_items(sides)
-    if len(after) < FEWEST_ITEMS:
-        return []
-    return [
-        ItemChange(right.key, str(name), float(old), float(new))
-        for name, old, new in zip(names[rows[0]], before, after, strict=True)
-        if old != new
-    ]
-
-
-def _measured(
+def _difference(
     first: ItemScores,
     second: ItemScores,
     left: CellScores,
@@ -576,20 +356,6 @@ def _repeated(
             yield metric, change, arms
 
 
-def _record(key: CellKey, metric: str, change: contrasts.Measurement) -> dict[str, Any]:
-    return {
-        **key._asdict(),
-        "metric": metric,
-        "n_items": change.n,
-        "n_clusters": change.n_clusters,
-        "first": change.levels["first"],
-        "second": change.levels["second"],
-        **estimate_columns("delta", change.estimate),
-        "p_value": number(change.test.p_value),
-        "p_method": change.test.method,
-    }
-
-
 def _judged(
     change: contrasts.Measurement, left: CellKey, right: CellKey, judged: tuple[JudgedSide | None, JudgedSide]
 ) -> tuple[contrasts.Measurement, str]:
@@ -613,3 +379,130 @@ def _judged(
             return change.corrected_by(powered), f"corrected by gold labels of {powered.estimate.n} items"
     words = [side.status.words.get(key.task, NOT_VALIDATED) for side, key in ((before, left), (after, right))]
     return change, NOT_VALIDATED if NOT_VALIDATED in words else words[1]
+
+
+def _nothing_compared(measured: _MeasuredCells) -> AnalysisError:
+    """Why no cell could be compared."""
+    shared = measured.most_shared
+    if shared == 0:
+        return AnalysisError("the runs have no item in common", hint="compare runs over the same items")
+    if shared < FEWEST_ITEMS:
+        return AnalysisError(
+            "the runs have one item in common, and one difference has no spread to test it by",
+            hint=f"compare runs over {FEWEST_ITEMS} items or more",
+        )
+    return AnalysisError(
+        f"the runs have {shared:,} items in common and fewer than {FEWEST_ITEMS} that both have a score of"
+        f" ({len(measured.missing):,} scores are missing)",
+        hint="run the same command again: it asks what failed",
+    )
+
+
+def _families(
+    rows: Sequence[_Row], metrics: Metrics, correction: Correction
+) -> list[tuple[list[_Row], Correction]]:
+    """Which rows are judged together, and how they are corrected: by metric, or all that are no cost at once."""
+    by_family: dict[str, list[_Row]] = {}
+    for row in rows:
+        together = correction == "holm" and not metrics.is_cost(row.metric)
+        by_family.setdefault("" if together else row.metric, []).append(row)
+    return [(of_family, "holm" if name == "" else "bh") for name, of_family in by_family.items()]
+
+
+def _held(
+    rows: Sequence[_Row], results: Sequence[contrasts.ContrastResult], family: contrasts.Family
+) -> list[contrasts.HeldResult]:
+    """What holds in each row, whatever the missing scores would have been."""
+    # The cells' arms are all called first and second: by number they are apart.
+    numbered: Arms = {}
+    renamed = []
+    for index, (row, result) in enumerate(zip(rows, results, strict=True)):
+        names = {name: f"{name} {index}" for name in row.arms}
+        numbered |= {names[name]: arm for name, arm in row.arms.items()}
+        contrast = result.measured.contrast
+        weights = {names[name]: weight for name, weight in contrast.weights.items()}
+        measured = replace(result.measured, contrast=replace(contrast, weights=weights))
+        renamed.append(replace(result, measured=measured))
+    rng = named_rng("compare", "missing")
+    return contrasts.hold_under_missing(renamed, numbered, family, rng=rng)
+
+
+def _missing_columns(entry: contrasts.HeldResult, policy: Missing) -> dict[str, Any]:
+    """What a record says of missing scores; a gain that they could undo is no reliable one."""
+    worst, best = entry.at_worst, entry.at_best
+    if worst is None or best is None:
+        return {}
+    undone = policy == "bound" and entry.observed.verdict == "better" != entry.result.verdict
+    limit = worst.no_worse.limits.low if worst.no_worse is not None else None
+    return {
+        "delta_least": number(worst.estimate.value),
+        "delta_most": number(best.estimate.value),
+        "low_at_worst": None if limit is None else number(limit),
+        "at_worst": worst.verdict,
+    } | ({"outcome": "no reliable change"} if undone else {})
+
+
+def _add_agreement(
+    rows: Sequence[_Row], results: Sequence[contrasts.ContrastResult], family: contrasts.Family
+) -> None:
+    """Add what the lenient rules say of the same answers, and where the two readings do not agree."""
+    both = [
+        (row, strict, row.lenient)
+        for row, strict in zip(rows, results, strict=True)
+        if row.lenient is not None
+    ]
+    judged = contrasts.judge([lenient for *_, lenient in both], family) if both else []
+    for (row, strict, _), lenient in zip(both, judged, strict=True):
+        row.record |= estimate_columns("lenient_delta", lenient.estimate)
+        if strict.measured.by_labels or not strict.measured.comparable:
+            continue
+        sides = [
+            contrasts.ReadEffect(side.estimate.value, side.verdict in _OUTCOMES, side.shown_no_worse)
+            for side in (strict, lenient)
+        ]
+        row.record["form"] = contrasts.FORM if contrasts.is_form(*sides) else None
+
+
+def _add_corrected(rows: Sequence[_Row], metrics: Metrics) -> None:
+    """Add each p-value after both corrections: Holm's over all that is no cost, Benjamini–Hochberg's by metric."""
+
+    def add(column: str, corrected: Sequence[_Row], correction: Correction) -> None:
+        p_values = [np.nan if row.record["p_value"] is None else row.record["p_value"] for row in corrected]
+        adjusted = contrasts.corrected_within(p_values, correction=correction)
+        for row, p_value in zip(corrected, adjusted.tolist(), strict=True):
+            row.record[column] = number(p_value)
+
+    add("p_holm", [row for row in rows if not metrics.is_cost(row.metric)], "holm")
+    for metric in dict.fromkeys(row.metric for row in rows):
+        add("p_bh", [row for row in rows if row.metric == metric], "bh")
+
+
+def _item_changes(
+    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores
+) -> list[ItemChange]:
+    """Items of a cell whose score changed."""
+    if SCORE not in left.values or SCORE not in right.values:
+        return []
+    names = np.array(second.item_names[right.key.task])[right.items]
+    sides = [
+        contrasts.ArmScores(right.values[SCORE], names),
+        contrasts.ArmScores(left.values[SCORE], np.array(first.item_names[left.key.task])[left.items]),
+    ]
+    rows, (after, before) = contrasts.on_scored_items(sides)
+    if len(after) < FEWEST_ITEMS:
+        return []
+    return [
+        ItemChange(right.key, str(name), float(old), float(new))
+        for name, old, new in zip(names[rows[0]], before, after, strict=True)
+        if old != new
+    ]
+
+
+def _gates(scores: Sequence[_Row], margin: float, alpha: float) -> list[contrasts.Gate]:
+    """The gates that the scores of the cells make, each at its share of the level."""
+    gates = [
+        contrasts.gate_of(row.arms["first"], row.arms["second"], margin=margin, alpha=alpha / len(scores))
+        for row in scores
+        if margin < 1
+    ]
+    return [gate for gate in gates if gate is not None]

@@ -1,21 +1,23 @@
-"""Runs from Python: ``run``, ``arun``, ``plan``, ``read``, ``report`` and ``compare``, which the commands call too."""
+"""Runs from Python: ``run``, ``arun``, ``read`` and ``report``, which the commands call too."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.analysis.analyse import analyse_scores
-from pcsuite.analysis.asked_items import RunPlan, cluster_labels, clustered_scores, without_items
-from pcsuite.analysis.baseline import Baseline, is_baseline
-from pcsuite.analysis.compare import Comparison, Correction, ItemChange, JudgedSide, compare_runs
+from pcsuite.analysis.asked_items import cluster_labels
+from pcsuite.analysis.baseline import Baseline
+from pcsuite.analysis.comparison import Comparison
 from pcsuite.analysis.frame import Frame, RowsFrame
 from pcsuite.analysis.load.item_scores import (
-    SCORE,
     CellKey,
     ItemScores,
     item_scores,
@@ -25,77 +27,23 @@ from pcsuite.analysis.load.item_scores import (
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_name, sql_text
 from pcsuite.analysis.metrics import Metrics, metrics_of
-from pcsuite.analysis.probabilities import with_probabilities
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec
-from pcsuite.api.imports import Scratch, import_in_passing, is_own_log
-from pcsuite.api.targets import take_targets
+from pcsuite.api.profiles import Profile, load
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import MissingAnswers
-from pcsuite.config.spellings import PROFILE_WORDS, column_names
-from pcsuite.config.targets import target_overrides
-from pcsuite.contrasts import Assumption
+from pcsuite.config.spellings import column_names
 from pcsuite.data.items import Item
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
-from pcsuite.logging.row import IMPORTED
-from pcsuite.logging.segments import find_log, log_exists
+from pcsuite.logging.segments import find_log
 from pcsuite.reporting.build import ReportFiles, build_report
 from pcsuite.reporting.results import Result, result_of
-from pcsuite.runners.estimate import (
-    CellEstimate,
-    DesignPower,
-    PowerSettings,
-    estimate_plan,
-    plan_power,
-    total_cost,
-)
 from pcsuite.runners.executors import ExecutorChoice
-from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_suite, run_suite_async
 from pcsuite.runners.task_plan import plan_task
 
 if TYPE_CHECKING:
     from pcsuite.view.serving import Serving
-
-Profile = str | Path | Mapping[str, Any] | Suite
-"""A profile as a caller has it: the name of a bundled one, a file, its content, or one that is loaded already."""
-
-
-def load(profile: Profile, **overrides: Any) -> Suite:
-    """A profile with everything it refers to, read and checked.
-
-    ``overrides`` are the flags of ``pcsuite run`` (``name``, ``tasks``, ``models``, ``conditions``, ``regimes``,
-    ``limit``, ``until``, …), a list being a list or one name, or any key of the profile with two underscores for its
-    dots (``limits__max_cost_usd=5``); ``target`` asks a system of your own, as ``ablate`` takes it. Raises
-    ``ConfigError`` for what is wrong with the profile or unknown.
-
-        load("quickstart", models="smollm2-135m", limits__max_cost_usd=5).profile.limits
-    """
-    changes: dict[str, Any] = {}
-    overrides = dict(overrides)
-    targets = take_targets(overrides)
-    if targets:
-        models = overrides.pop("models", ())
-        named = models.split(",") if isinstance(models, str) else models
-        changes |= target_overrides(targets) | {
-            "selection.models": [*targets, *filter(None, map(str.strip, named))]
-        }
-    for word, value in overrides.items():
-        key = PROFILE_WORDS.get(word, word.replace("__", "."))
-        if "." not in key and word not in PROFILE_WORDS:
-            raise ConfigError(f"unknown word '{word}'", hint=did_you_mean(word, PROFILE_WORDS))
-        if key.startswith("selection.") and isinstance(value, str):
-            value = [part.strip() for part in value.split(",") if part.strip()]
-        if key == PROFILE_WORDS["limit"]:
-            changes["limits.per_task_max_items"] = {}
-        if key == PROFILE_WORDS["until"] and isinstance(value, str):
-            value = value.replace("-", "_")
-        changes[key] = str(value) if isinstance(value, Path) else value
-    if isinstance(profile, Suite):
-        if changes:
-            raise ConfigError("a profile that is loaded already takes no overrides", hint="load it with them")
-        return profile
-    return load_suite(profile, changes)
 
 
 def run(
@@ -167,176 +115,14 @@ ITEMS = TableSpec(
         Column("total_tokens", "tokens of a call"),
     ),
 )
-PLANNED = TableSpec(
-    "plan",
-    "What would run",
-    "cell",
-    (
-        *CELL,
-        Column("rows", "rows of the cell"),
-        Column("done", "rows that the log has already"),
-        Column("prompt_tokens", "tokens of a prompt, about"),
-        Column("max_tokens", "tokens of the rows still to run at most"),
-        Column("max_cost_usd", "their price at most"),
-    ),
-)
 
 
-POWER = TableSpec(
-    "power",
-    "What a plan can find",
-    "task, model and regime",
-    (
-        Column("task", "task id"),
-        Column("model", "model id"),
-        Column("decoding", "decoding regime"),
-        Column("items", "items of the task"),
-        Column("clusters", "clusters of the items; as many as items where no two are related"),
-        Column("units", "unrelated items that these are worth"),
-        Column("replicates", "answers an item"),
-        Column("comparisons", "comparisons that are corrected together"),
-        Column("smallest_gain", "smallest gain found with the wanted power; empty where none is"),
-        Column("smallest_loss", "smallest loss, a negative number, likewise"),
-        Column("can_hold", "whether an effect that stands alone can hold at all"),
-        Column("items_to_hold", "items below which none can"),
-    ),
-)
+class Scratch:
+    """A folder for converted logs that goes with the last object that uses it."""
 
-
-@dataclass
-class Planned:
-    """What a profile would run, cost and leave out; nothing has been called."""
-
-    plan: Plan
-    power_settings: PowerSettings | None = field(default=None, repr=False)
-    """What is asked and assumed of its power; ``None`` where it was not asked for."""
-    pilot: Path | None = field(default=None, repr=False)
-
-    @cached_property
-    def designs(self) -> list[DesignPower]:
-        """What every task, model and regime can find; raises ``AnalysisError`` for settings out of range."""
-        return plan_power(self.plan, self.power_settings or PowerSettings(), self.pilot)
-
-    def power(self) -> Frame:
-        """What every task, model and regime can find, with the report's own test and correction.
-
-        One row each: the smallest gain and loss that are found with 80 % power, were the rest as assumed
-        (``pcsuite plan --power`` prints the same).
-        """
-        return Table.of(POWER, power_records(self.designs))
-
-    @cached_property
-    def estimates(self) -> list[CellEstimate]:
-        """Size and price of every cell."""
-        return estimate_plan(self.plan)
-
-    @property
-    def rows(self) -> int:
-        """Rows of the whole plan, those that the log has already included.
-
-        One row is one answer; further calls of a loop belong to the row they end in.
-        """
-        return self.plan.calls
-
-    @property
-    def max_cost_usd(self) -> float | None:
-        """Price of the rows still to run if every answer is as long as it may be; ``None`` where it is not known.
-
-        0 where nothing is left to run; embedded and self-hosted models cost nothing.
-        """
-        return total_cost(self.estimates)
-
-    def cells(self) -> Frame:
-        """Every cell with its rows, tokens and price at most.
-
-        One row per task, model, decoding regime and condition. Token figures are upper bounds, as ``pcsuite plan``
-        has them.
-        """
-        return Table.of(
-            PLANNED,
-            [
-                {
-                    "task": entry.cell.task.id,
-                    "model": entry.cell.model_id,
-                    "decoding": entry.cell.decoding.id,
-                    "condition": entry.cell.condition.id,
-                    "rows": entry.cell.calls,
-                    "done": entry.done,
-                    "prompt_tokens": entry.prompt_tokens,
-                    "max_tokens": entry.max_tokens,
-                    "max_cost_usd": entry.max_cost_usd,
-                }
-                for entry in self.estimates
-            ],
-        )
-
-    def __repr__(self) -> str:
-        power = "" if self.power_settings is None else f"\n{self.power()!r}"
-        return f"{self._totals_line()}\n{self.cells()!r}{power}"
-
-    def _repr_html_(self) -> str:
-        power = "" if self.power_settings is None else self.power()._repr_html_()
-        return f"<p>{self._totals_line()}</p>{self.cells()._repr_html_()}{power}"
-
-    def _totals_line(self) -> str:
-        to_run = sum(entry.left for entry in self.estimates)
-        skipped = len(self.plan.not_applicable)
-        na = f", {skipped} cells not applicable" if skipped else ""
-        name = self.plan.suite.profile.run.name
-        cost = self.max_cost_usd
-        price = "at an unknown price" if cost is None else f"at most ${cost:,.2f}"
-        return f"{name}: {self.rows:,} rows, {to_run:,} to run, {price}{na}"
-
-
-def power_records(designs: Sequence[DesignPower]) -> list[dict[str, Any]]:
-    """What designs can find, a record each with the columns of :data:`POWER`."""
-    return [
-        {
-            **dict(zip(("task", "model", "decoding"), design.key, strict=True)),
-            "items": design.items,
-            "clusters": design.clusters,
-            "units": design.units,
-            "replicates": design.replicates,
-            "comparisons": design.comparisons,
-            "smallest_gain": design.gain,
-            "smallest_loss": design.loss,
-            "can_hold": design.can_hold,
-            "items_to_hold": design.items_to_hold,
-        }
-        for design in designs
-    ]
-
-
-def plan(
-    profile: Profile,
-    *,
-    power: bool = False,
-    effect: float | None = None,
-    pilot: str | Path | None = None,
-    assume: Mapping[str, Any] | None = None,
-    **overrides: Any,
-) -> Planned:
-    """What a profile would run: cells, rows, tokens and price, and what is not applicable; nothing is called.
-
-        pcs.plan("quickstart", limit=20).cells().to_pandas()
-        pcs.plan("quickstart", power=True).power()
-
-    ``power`` asks what it can find: ``effect`` is one that is wanted, ``pilot`` a run that the spread is taken from,
-    and ``assume`` what is stated without one (``accuracy``, ``correlation``, ``noise``, ``alpha``, …). Takes what
-    :func:`load` takes besides and raises what it raises.
-    """
-    planned = build_plan(load(profile, **overrides))
-    if not (power or effect is not None or pilot is not None or assume):
-        return Planned(planned)
-    known = [entry.name for entry in fields(PowerSettings)]
-    for name in assume or {}:
-        if name not in known:
-            raise ConfigError(f"assume: unknown '{name}'", hint=did_you_mean(name, known))
-    section = planned.suite.profile.preregistration
-    stated = {"alpha": section.alpha} if section is not None else {}
-    settings = PowerSettings(**(stated | dict(assume or {}) | {"effect": effect}))
-    log = None if pilot is None else find_log(pilot, planned.suite.profile.run.output_dir)
-    return Planned(planned, settings, log)
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="pcsuite-run-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 @dataclass
@@ -461,6 +247,8 @@ class Run:
 
         ``other`` comes first in the tables: differences are this run less the other.
         """
+        from pcsuite.api.comparing import compare
+
         return compare(other, self, **options)
 
     def view(self, *, open_browser: bool = False) -> Serving:
@@ -612,255 +400,15 @@ def _labels_by(
     for log in logs:
         run = Run(log)
         tasks = run.manifest.tasks or run.scores.item_names
-        at_hand |= {task: {} for task in tasks if task not in at_hand} | dict(_items_of(run, suite))
+        at_hand |= {task: {} for task in tasks if task not in at_hand} | dict(items_of(run, suite))
     names = {task: list(of_task) for task, of_task in at_hand.items()}
     labelled = cluster_labels(names, at_hand, columns)
     return {task: dict(zip(names[task], map(str, labels), strict=True)) for task, labels in labelled.items()}
 
 
-def compare(
-    first: Run | Baseline | str | Path | Any,
-    second: Run | str | Path | Any,
-    *,
-    margin: float = 0.0,
-    output_dir: str | Path = "outputs",
-    missing: MissingAnswers | None = None,
-    allow_different_items: bool = False,
-    cluster: Sequence[str] | str = (),
-    profile: Profile | None = None,
-    posterior: bool = False,
-    assume: Assumption = "nothing",
-    conditions: Sequence[str] | str = (),
-    arms: tuple[str, str] | None = None,
-    correction: Correction | None = None,
-    **reading: Any,
-) -> Comparison:
-    """Compare two runs item by item: did the second get better or worse, and how surely?
-
-    Runs are results, names below ``output_dir``, logs, (the first) a baseline or its file, files of other tools, or
-    tables: a frame of pandas or polars or an Arrow table, with ``item`` and ``score`` (and ``arm``, ``repeat``) among
-    the ``reading`` options of :func:`read_foreign`. ``arms`` are the conditions to compare, of the
-    first and of the second, where there are several. Changes up to ``margin``
-    are no regression; with a margin ``standing`` also says whether the second is shown to be no worse by it. Items that
-    were planned and have no score are bounded, unless ``missing`` is ``drop`` (by default as the second run's profile
-    says); runs that were to ask different items are refused with an ``AnalysisError`` unless
-    ``allow_different_items``. ``cluster`` are columns of the items that say which of them are related, instead of the
-    clusters in the logs; the items are those of ``profile``, else of the profile that the runs were made from.
-    ``posterior`` adds the probabilities that a cell is better, and within ``margin`` where there is one. What is said
-    of graded scores holds whatever the shape of their differences, unless ``assume`` is ``symmetric``. ``conditions``
-    are the only ones that are compared; ``"C3=C4"`` holds C4 of the second run against C3 of the first. Reliable is
-    what holds after the ``correction``: ``bh`` over the cells of a metric (the default), or ``holm`` over all cells and
-    metrics at once (the default of imported files and tables, whose metrics are all read at once).
-
-        pcs.compare("before", "after", margin=0.05).standing
-        pcs.compare("base.json", "new.json", margin=0.05).standing
-        pcs.compare(frame_a, frame_b, item="question", score="correct", cluster="document").table
-    """
-    if margin < 0:
-        raise ConfigError(f"--margin {margin}: a margin is not negative")
-    columns = column_names(cluster)
-    first = side_of(first, output_dir, reading, cluster=columns, name="first")
-    later = side_of(second, output_dir, reading, cluster=columns, name="second", beside=first)
-    if isinstance(later, Baseline):
-        raise ConfigError("a baseline goes first", hint="pcsuite compare BASELINE.json RUN")
-    check_reading(reading, (first, later))
-    if missing is None and later.suite is not None:
-        missing = later.suite.profile.missing
-    elif missing is None:
-        missing = "drop" if later.manifest.missing == "drop" else "bound"
-    metrics = later.metrics
-    later_scores, earlier = later.scores, None
-    plans = [RunPlan(), RunPlan.of(later.manifest)]
-    if isinstance(first, Baseline):
-        digests = later.digests()
-        unchanged, _ = first.without_changed(digests)
-        scores, side = unchanged.scores, None
-        later_scores = without_items(later_scores, first.changed(digests))
-        plans = [RunPlan(), RunPlan()]  # of a baseline only what it holds is known
-    else:
-        earlier = first
-        scores = earlier.scores
-        metrics = metrics_of(earlier.manifest.metrics, later.manifest.metrics)
-        side = JudgedSide.of(earlier.log)
-        plans[0] = RunPlan.of(earlier.manifest)
-    if cluster and later.keep is None:
-        suite = load(profile) if profile is not None else None
-        scores, later_scores = (
-            clustered_scores(entry, _items_of(run, suite), column_names(cluster))
-            for entry, run in ((scores, earlier or later), (later_scores, later))
-        )
-    if arms is not None:
-        scores, later_scores = (
-            _of_condition(entry, arm) for entry, arm in zip((scores, later_scores), arms, strict=True)
-        )
-    if correction is None:
-        correction = "holm" if later.manifest.profile.startswith(IMPORTED) else "bh"
-    judged = (side, JudgedSide.of(later.log))
-    comparison = compare_runs(
-        scores,
-        later_scores,
-        metrics=metrics,
-        margin=margin,
-        judged=judged,
-        plans=(plans[0], plans[1]),
-        allow_different_items=allow_different_items,
-        missing=missing,
-        assume=assume,
-        conditions=condition_pairs(conditions),
-        correction=correction,
-    )
-    return _with_posterior(comparison) if posterior else comparison
-
-
-def condition_pairs(conditions: Sequence[str] | str) -> dict[str, str]:
-    """Conditions to compare, as they were typed, by the first run's name; a ``ConfigError`` for a half of a pair.
-
-    >>> condition_pairs("full, C3=C4")
-    {'full': 'full', 'C3': 'C4'}
-    """
-    pairs = {}
-    for entry in conditions.split(",") if isinstance(conditions, str) else conditions:
-        first, equals, second = (part.strip() for part in entry.partition("="))
-        if equals and not (first and second):
-            raise ConfigError(
-                f"--conditions {entry.strip()}: expected A, or A=B for A of the first run and B of the second"
-            )
-        if first in pairs:
-            raise ConfigError(f"--conditions: '{first}' is named twice")
-        if first:
-            pairs[first] = second or first
-    return pairs
-
-
-def read_foreign(
-    source: str | Path | Any,
-    *,
-    format: str | None = None,
-    cluster: Sequence[str] | str = (),
-    name: str = "",
-    task: str | None = None,
-    **reading: Any,
-) -> Run:
-    """A file or folder of another tool, or a table in memory, as a run that lives as long as it is used.
-
-    ``source`` is a path, a frame of pandas or polars, or an Arrow table. ``format`` is the name of the tool as in
-    ``pcsuite import --from``; files are known by their content where it is not given. ``reading`` are ``item``,
-    ``arm``, ``score``, ``repeat`` of tables, ``metric`` (which measure is the score), ``also`` (further ones that are
-    compared, or ``"all"``), ``range`` (the least and largest score), ``match_by`` (``"content"``: items by what they
-    ask), ``condition``, ``condition_from`` and ``model``. ``cluster`` are columns, variables or metadata that say which
-    items are related, and ``task`` is what the task of a source with one is called. Raises ``DataError`` for what
-    cannot be read and ``ConfigError`` for what is not clear.
-
-        read_foreign("results.json").effects()
-        read_foreign(frame, item="id", arm="prompt", score="correct").effects(baseline="v1")
-    """
-    scratch = Scratch()
-    log = import_in_passing(
-        source, scratch, format=format, cluster=cluster, name=name, task=task, reading=reading
-    )
-    return Run(log, keep=scratch)
-
-
-def side_of(
-    source: Run | Baseline | str | Path | Any,
-    output_dir: str | Path,
-    reading: Mapping[str, Any],
-    *,
-    cluster: Sequence[str],
-    name: str,
-    beside: Run | Baseline | None = None,
-) -> Run | Baseline:
-    """One side of a comparison, whatever a user named: a run, a baseline, a file of another tool, or a table.
-
-    Runs by name and logs of our own go first. ``beside`` is the other side: where both are imported and each has one
-    task, the second gets the name of the first, because a title that was edited does not make another task.
-    """
-    if isinstance(source, (Run, Baseline)):
-        return source
-    foreign = not isinstance(source, (str, Path))
-    if not foreign:
-        path = Path(source)
-        if is_baseline(path):
-            return Baseline.read(path)
-        by_name = path.name and log_exists(Path(output_dir) / "runs" / f"{source}.jsonl")
-        foreign = bool(reading.get("format")) or (path.exists() and not by_name and not is_own_log(path))
-    if not foreign:
-        return Run(find_log(source, output_dir))
-    task = None
-    if isinstance(beside, Run) and beside.keep is not None and len(beside.manifest.tasks) == 1:
-        task = next(iter(beside.manifest.tasks))
-    return read_foreign(source, cluster=cluster, name=name, task=task, **reading)
-
-
-def check_reading(reading: Mapping[str, Any], sides: Sequence[Run | Baseline]) -> None:
-    """Refuse words about files of other tools, or misspelled ones, where neither side is read by them."""
-    if reading and not any(isinstance(side, Run) and side.keep is not None for side in sides):
-        words = ", ".join(reading)
-        raise ConfigError(
-            f"{words}: these are runs of ours, and that goes with files of other tools and tables"
-        )
-
-
-def effects(
-    frame: Any,
-    *,
-    arm: str,
-    item: str,
-    score: str | Sequence[str],
-    baseline: str | None = None,
-    cluster: Sequence[str] | str = (),
-    repeat: str = "",
-    range: tuple[float, float] | None = None,
-) -> Frame:
-    """Every arm of a table against its control, on the same items: effects with intervals, p-values and verdicts.
-
-    ``frame`` is one of pandas or polars, an Arrow table, or the path of a table or of another tool's file; ``arm``,
-    ``item`` and ``score`` name its columns (several scores are several metrics), ``repeat`` the one that tells
-    repetitions apart and ``cluster`` those that say which items are related. ``baseline`` is the control (default: C0,
-    else the first arm in order). The table is that of ``effects.csv``. Raises as :func:`read_foreign` does.
-
-        pcs.effects(frame, arm="prompt", item="question", score="correct", baseline="v1").to_pandas()
-    """
-    kind = "table" if isinstance(frame, (str, Path)) else None
-    run = read_foreign(
-        frame, format=kind, cluster=cluster, arm=arm, item=item, score=score, repeat=repeat, range=range
-    )
-    return run.effects(baseline)
-
-
-def _of_condition(scores: ItemScores, name: str) -> ItemScores:
-    """The cells of one condition, named whole or by a beginning that no other has; ``AnalysisError`` where none is."""
-    there = sorted({key.condition for key in scores.cells})
-    meant = [name] if name in there else [condition for condition in there if condition.startswith(name)]
-    if len(meant) != 1:
-        listed = ", ".join(f"'{condition}'" for condition in there[:12])
-        problem = "no condition is called" if not meant else "several conditions begin with"
-        raise AnalysisError(f"{problem} '{name}'", hint=f"there are {listed}")
-    return replace(
-        scores, cells={key: cell for key, cell in scores.cells.items() if key.condition == meant[0]}
-    )
-
-
-def _with_posterior(comparison: Comparison) -> Comparison:
-    """The comparison with probabilities beside each tested difference; cells of one metric are shrunk together."""
-    metrics = comparison.metrics
-
-    def better(record: Mapping[str, Any]) -> int | None:
-        high = metrics[record["metric"]].higher_is_better
-        tested = not metrics.is_cost(record["metric"]) and record["p_value"] is not None
-        return None if high is None or not tested else 1 if high else -1
-
-    table = with_probabilities(
-        comparison.table,
-        better,
-        lambda record: record["metric"],
-        margin=lambda record: comparison.margin or None if record["metric"] == SCORE else None,
-    )
-    return replace(comparison, table=table)
-
-
-def _items_of(run: Run, suite: Suite | None) -> Mapping[str, Mapping[str, Item]]:
-    """The items of a run's tasks, by id: of a profile that is given, the run's own, or the one its files lie beside."""
+def items_of(run: Run, suite: Suite | None) -> Mapping[str, Mapping[str, Item]]:
+    """The items of a run's tasks, by task and id: of a profile that is given, the run's own, or the one that its files
+    lie beside; a task that none of them has is left out."""
     if suite is None:
         suite = run.suite or _profile_beside(run.log) or load_suite("quickstart")
     return items_at_hand(suite, run.manifest.tasks or run.scores.item_names)
@@ -873,18 +421,3 @@ def _profile_beside(log: Path) -> Suite | None:
         if path.is_file():
             return load_suite(path, check_selection=False)
     return None
-
-
-def changed_answers(
-    first: Run | None, second: Run, changes: Sequence[ItemChange]
-) -> dict[ItemChange, tuple[str, str]]:
-    """What was answered before and now to items whose score changed; of several replicates the one that scores lowest.
-
-    ``first`` is ``None`` where it is a baseline, which keeps no texts.
-    """
-    keys = [(change.key, change.item_id) for change in changes]
-    now = second.answers(keys)
-    before = first.answers(keys) if first is not None else {}
-    return {
-        change: (before.get(key, ""), now.get(key, "")) for change, key in zip(changes, keys, strict=True)
-    }

@@ -239,7 +239,7 @@ def execute_plan(args: argparse.Namespace) -> int:
     assumed = _checked_power(args)  # a mistake is told before the grid is printed
     pilot = None if args.pilot is None else find_log(args.pilot, args.output_dir or "outputs")
     options.check_stopping(args)
-    from pcsuite.api.runs import plan as plan_of
+    from pcsuite.api.planning import plan as plan_of
 
     with options.code_as_asked(args):
         suite = options.suite_from(args)
@@ -338,7 +338,7 @@ def _plan_document(
     registered: RegisteredPlan | None,
 ) -> dict[str, Any]:
     """What ``plan --json`` prints; ``power`` is null where it was not asked for."""
-    from pcsuite.api.runs import power_records
+    from pcsuite.api.planning import power_records
 
     return {
         "run": plan.suite.profile.run.name,

@@ -14,7 +14,7 @@ from pcsuite.commands.options import Group, flag, switch
 from pcsuite.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
-    from pcsuite.analysis.compare import Comparison, ItemChange
+    from pcsuite.analysis.comparison import Comparison, ItemChange
     from pcsuite.api.runs import Run
     from pcsuite.config.load import Suite
 
@@ -196,7 +196,8 @@ def execute_compare(args: argparse.Namespace) -> int:
     Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``, or where planned
     items without a score could hide that. Runs that were to ask different items are an ``AnalysisError``.
     """
-    from pcsuite.api.runs import Run, check_reading, compare, side_of
+    from pcsuite.api.comparing import check_reading, compare, side_of
+    from pcsuite.api.runs import Run
 
     options.check_named(args.cluster, "--cluster")
     options.check_named(args.conditions, "--conditions")
@@ -260,7 +261,7 @@ def print_comparison(
 
     ``names`` are what the two are called; ``runs`` have the answers (``None``: a baseline, which keeps none).
     """
-    from pcsuite.api.runs import changed_answers
+    from pcsuite.api.comparing import changed_answers
     from pcsuite.reporting.junit import comparison_junit
     from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 

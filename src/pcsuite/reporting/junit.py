@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from pcsuite.analysis.compare import Comparison
+from pcsuite.analysis.comparison import Comparison
 from pcsuite.analysis.load.item_scores import CellKey
 from pcsuite.reporting.markdown import comparison_text
 

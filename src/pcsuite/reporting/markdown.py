@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pcsuite._util.text import aligned, counted, figure_text, limits_text, p_text, signed
 from pcsuite.analysis.asked_items import Side
-from pcsuite.analysis.compare import Comparison, ItemChange
+from pcsuite.analysis.comparison import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.probabilities import probability_lines
 from pcsuite.reporting.gates import gate_line
