@@ -18,13 +18,11 @@ from pcsuite.specified import install as _install_specified
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from pcsuite.api.comparing import compare
-    from pcsuite.api.imports import effects
     from pcsuite.api.planning import Planned, plan
     from pcsuite.api.profiles import load
     from pcsuite.api.prompts import Ablation, ablate, prompt, rearrange, verify
     from pcsuite.api.regression import check
-    from pcsuite.api.runs import Run, arun, read, report, run
+    from pcsuite.api.runs import Run, arun, compare, effects, read, report, run
     from pcsuite.errors import PcsuiteError
 
 _TARGETS = {
@@ -35,8 +33,8 @@ _TARGETS = {
     "ablate": "pcsuite.api.prompts",
     "arun": "pcsuite.api.runs",
     "check": "pcsuite.api.regression",
-    "compare": "pcsuite.api.comparing",
-    "effects": "pcsuite.api.imports",
+    "compare": "pcsuite.api.runs",
+    "effects": "pcsuite.api.runs",
     "load": "pcsuite.api.profiles",
     "plan": "pcsuite.api.planning",
     "prompt": "pcsuite.api.prompts",

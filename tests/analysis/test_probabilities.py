@@ -8,7 +8,7 @@ import pytest
 
 from pcsuite.analysis.probabilities import PROBABILITIES, probability_lines, with_probabilities
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
-from pcsuite.api.comparing import compare
+from pcsuite.api.runs import compare
 from pcsuite.cli import main
 from pcsuite.reporting.build import build_report
 from pcsuite.stats.estimate import Estimate

@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 
 import pcsuite as pcs
-from pcsuite.api.imports import read_foreign
+from pcsuite.api.runs import read_foreign
 from pcsuite.errors import AnalysisError, ConfigError, DataError
 from support.import_logs import FIXTURES
 

@@ -34,19 +34,11 @@ from pcsuite.ablation.screen import (
 )
 from pcsuite.ablation.study import FINGERPRINT, Study, prepare
 from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
-from pcsuite.ablation.verdicts import (
-    finite,
-    suspect_pairs,
-)
+from pcsuite.ablation.verdicts import finite, suspect_pairs
 from pcsuite.contrasts import ArmScores
 from pcsuite.engines.adapters.base import Generation, Request
 from pcsuite.engines.session import open_models
-from pcsuite.errors import (
-    BudgetExceededError,
-    ConfigError,
-    ErrorRateError,
-    RunStoppedError,
-)
+from pcsuite.errors import BudgetExceededError, ConfigError, ErrorRateError, RunStoppedError
 from pcsuite.logging.ledger import counting
 from pcsuite.logging.log import ResumeIndex, RunLog
 from pcsuite.logging.looks import read_looks

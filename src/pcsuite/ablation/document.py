@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from pcsuite.ablation.amounts import AmountChange
@@ -20,6 +19,7 @@ from pcsuite.ablation.sentences import (
 )
 from pcsuite.ablation.trim import Trim, TrimStep
 from pcsuite.ablation.verdicts import least_margin
+from pcsuite.analysis.table import number
 
 
 def document(result: AblationResult) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _amount(change: AmountChange) -> dict[str, Any]:
         "verdict": change.verdict,
         "clause": change.clause,
         "note": change.note,
-        "p_holm": _finite(change.p_value),
+        "p_holm": number(change.p_value),
     } | limits_record("change", change.change)
 
 
@@ -102,7 +102,7 @@ def _covariate(result: AblationResult) -> dict[str, Any] | None:
         "says": covariate_sentence(covariate, result.study.count, result.adjusted.values()),
         "adjusted": {
             name: limits_record("effect", entry.estimate)
-            | {"slope": entry.slope, "saved": _finite(entry.saved)}
+            | {"slope": entry.slope, "saved": number(entry.saved)}
             for name, entry in result.adjusted.items()
         },
     }
@@ -129,8 +129,8 @@ def _trim(result: AblationResult, trim: Trim) -> dict[str, Any]:
         "dropped": list(trim.dropped),
         "steps": [_trim_step(step) for step in trim.steps],
         "saved": {
-            "tokens_per_1000": _finite(result.saved_tokens),
-            "usd_per_1000": _finite(result.saved_usd),
+            "tokens_per_1000": number(result.saved_tokens),
+            "usd_per_1000": number(result.saved_usd),
         },
     }
 
@@ -155,13 +155,9 @@ def _arm(arm: ArmSummary) -> dict[str, Any]:
         "id": arm.id,
         "operators": list(arm.operators),
         "items": arm.items,
-        "score": _finite(arm.score),
+        "score": number(arm.score),
         "missing": arm.missing,
         "outcomes": dict(arm.outcomes),
         "ambiguous": arm.ambiguous,
-        **{name: _finite(value) for name, value in arm.measures.items()},
+        **{name: number(value) for name, value in arm.measures.items()},
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -23,10 +23,12 @@ from pcsuite._util.text import counted, figure_text, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationRun
 from pcsuite.ablation.arms import CHANGES, FULL
 from pcsuite.ablation.rearranging import MOVES, TWICE, WHOLE, plain_block, sham_of
+from pcsuite.ablation.records import limits_record
 from pcsuite.ablation.request import AblationRequest
-from pcsuite.ablation.study import Study, prepare
+from pcsuite.ablation.sentences import SIMULATED_NOTICE
+from pcsuite.ablation.study import SIMULATED, Study, prepare
 from pcsuite.ablation.verdicts import at_floor, finite, judge_noise
-from pcsuite.analysis.table import Column, Table, TableSpec, interval
+from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
 from pcsuite.contrasts import (
     FORM,
     ArmScores,
@@ -272,29 +274,20 @@ CHANGED = TableSpec(
 
 
 def _record(result: ChangeResult, entry: ChangeVerdict) -> dict[str, Any]:
-    record: dict[str, Any] = {
+    return {
         "change": entry.what,
         "arm": entry.arm,
         "verdict": entry.verdict,
         "score": result.scores.get(entry.arm),
-        "p_holm": _known(entry.p_value),
+        "p_holm": number(entry.p_value),
         "form": entry.form,
         "missing": entry.missing,
         "reason": entry.reason,
+        **limits_record("effect", entry.effect),
+        **limits_record("lenient_effect", entry.lenient),
+        **limits_record("sham_effect", entry.sham),
+        **limits_record("beyond_sham", entry.beyond_sham),
     }
-    for name, estimate in (
-        ("effect", entry.effect),
-        ("lenient_effect", entry.lenient),
-        ("sham_effect", entry.sham),
-        ("beyond_sham", entry.beyond_sham),
-    ):
-        values = (None,) * 3 if estimate is None else (estimate.value, estimate.low, estimate.high)
-        record |= dict(zip((name, f"{name}_low", f"{name}_high"), map(_known, values), strict=True))
-    return record
-
-
-def _known(value: float | None) -> float | None:
-    return value if value is not None and np.isfinite(value) else None
 
 
 def headline(result: ChangeResult) -> str:
@@ -313,10 +306,8 @@ def headline(result: ChangeResult) -> str:
 def notices(result: ChangeResult) -> list[str]:
     """What a reader must know before anything else."""
     lines = []
-    if result.study.model.provider == "simulated":
-        lines.append(
-            "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
-        )
+    if result.study.model.provider == SIMULATED:
+        lines.append(SIMULATED_NOTICE)
     form = [entry.what for entry in result.verdicts if entry.form]
     if form:
         lines.append(f"{FORM}: read leniently, the answers do not agree on {', '.join(form)}.")
@@ -375,7 +366,7 @@ def document(result: ChangeResult) -> dict[str, Any]:
         "headline": headline(result),
         "notices": notices(result),
         "scores": dict(result.scores),
-        "noise": None if noise is None else [noise.value, noise.low, noise.high],
+        "noise": None if noise is None else [number(one) for one in (noise.value, noise.low, noise.high)],
         "changes": result.records(),
         "stopped": result.stopped,
     }

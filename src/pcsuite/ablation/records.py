@@ -8,9 +8,9 @@ from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import FULL
 from pcsuite.ablation.result import AblationResult
 from pcsuite.analysis.probabilities import PROBABILITIES, probability_columns
-from pcsuite.analysis.table import Column, Table, TableSpec, interval
+from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval
 from pcsuite.contrasts import CLAUSE, FORM
-from pcsuite.stats import Estimate
+from pcsuite.stats.estimate import Estimate, undefined
 from pcsuite.stats.posterior import shared_correlations, shrunken_effects
 
 BLOCKS = TableSpec(
@@ -131,10 +131,11 @@ def block_probabilities(result: AblationResult) -> dict[str, dict[str, float | N
 
 
 def limits_record(name: str, estimate: Estimate | None) -> dict[str, float | None]:
-    """An estimate under a name, its limits under that with ``_low`` and ``_high``; ``None`` where it is undefined."""
-    values = (
-        (None, None, None)
-        if estimate is None or not estimate.defined
-        else (estimate.value, estimate.low, estimate.high)
-    )
-    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
+    """An estimate under a name, its limits under that with ``_low`` and ``_high``.
+
+    ``None`` for all three where there is no estimate, and for each of them that is no finite number.
+
+    >>> limits_record("effect", Estimate(0.1, 0.02, float("inf")))
+    {'effect': 0.1, 'effect_low': 0.02, 'effect_high': None}
+    """
+    return estimate_columns(name, estimate or undefined("no estimate", 0))

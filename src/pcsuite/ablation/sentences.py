@@ -17,6 +17,7 @@ from pcsuite.ablation.records import verdict_records
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.result import AblationResult
 from pcsuite.ablation.screen import GroupVerdict
+from pcsuite.ablation.study import SIMULATED
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.probabilities import probability_lines
@@ -24,6 +25,10 @@ from pcsuite.contrasts import CLAUSE
 from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.reporting.wording import join_words
 from pcsuite.stats import Estimate
+
+SIMULATED_NOTICE = (
+    "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
+)
 
 
 def sentences(result: AblationResult) -> list[str]:
@@ -54,10 +59,8 @@ def notices(result: AblationResult) -> list[str]:
     and a budget that ended the calls.
     """
     lines = []
-    if result.study.model.provider == "simulated":
-        lines.append(
-            "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
-        )
+    if result.study.model.provider == SIMULATED:
+        lines.append(SIMULATED_NOTICE)
     lines += [line] if (line := unknown_line(result.reach)) else []
     lines += result.alarms
     lines += [f"{result.study.task.related}."] if result.study.task.related else []

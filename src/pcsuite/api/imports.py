@@ -1,15 +1,16 @@
-"""Files of other tools and tables in memory as runs: ``pcs.effects``, and what ``compare`` reads in passing."""
+"""Files of other tools and tables in memory as logs of runs, for ``compare`` and ``effects`` to read in passing."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from pcsuite.analysis.frame import Frame
-from pcsuite.api.runs import Run, Scratch
 from pcsuite.config.spellings import column_names
 from pcsuite.data.items import Row
 from pcsuite.errors import ConfigError, DataError, did_you_mean
@@ -22,60 +23,12 @@ _WORDS = {"score": "scores", "metric": "measures"}
 """Words of ``reading`` that take one name or several, and the option each stands for."""
 
 
-def read_foreign(
-    source: str | Path | Any,
-    *,
-    format: str | None = None,
-    cluster: Sequence[str] | str = (),
-    name: str = "",
-    task: str | None = None,
-    **reading: Any,
-) -> Run:
-    """A file or folder of another tool, or a table in memory, as a run that lives as long as it is used.
+class Scratch:
+    """A folder for converted logs that goes with the last object that uses it."""
 
-    ``source`` is a path, a frame of pandas or polars, or an Arrow table. ``format`` is the name of the tool as in
-    ``pcsuite import --from``; files are known by their content where it is not given. ``reading`` are ``item``,
-    ``arm``, ``score``, ``repeat`` of tables, ``metric`` (which measure is the score), ``also`` (further ones that are
-    compared, or ``"all"``), ``range`` (the least and largest score), ``match_by`` (``"content"``: items by what they
-    ask), ``condition``, ``condition_from`` and ``model``. ``cluster`` are columns, variables or metadata that say which
-    items are related, and ``task`` is what the task of a source with one is called. Raises ``DataError`` for what
-    cannot be read and ``ConfigError`` for what is not clear.
-
-        read_foreign("results.json").effects()
-        read_foreign(frame, item="id", arm="prompt", score="correct").effects(baseline="v1")
-    """
-    scratch = Scratch()
-    log = import_in_passing(
-        source, scratch, format=format, cluster=cluster, name=name, task=task, reading=reading
-    )
-    return Run(log, keep=scratch)
-
-
-def effects(
-    frame: Any,
-    *,
-    arm: str,
-    item: str,
-    score: str | Sequence[str],
-    baseline: str | None = None,
-    cluster: Sequence[str] | str = (),
-    repeat: str = "",
-    range: tuple[float, float] | None = None,
-) -> Frame:
-    """Every arm of a table against its control, on the same items: effects with intervals, p-values and verdicts.
-
-    ``frame`` is one of pandas or polars, an Arrow table, or the path of a table or of another tool's file; ``arm``,
-    ``item`` and ``score`` name its columns (several scores are several metrics), ``repeat`` the one that tells
-    repetitions apart and ``cluster`` those that say which items are related. ``baseline`` is the control (default: C0,
-    else the first arm in order). The table is that of ``effects.csv``. Raises as :func:`read_foreign` does.
-
-        pcs.effects(frame, arm="prompt", item="question", score="correct", baseline="v1").to_pandas()
-    """
-    kind = "table" if isinstance(frame, (str, Path)) else None
-    run = read_foreign(
-        frame, format=kind, cluster=cluster, arm=arm, item=item, score=score, repeat=repeat, range=range
-    )
-    return run.effects(baseline)
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="pcsuite-run-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def import_in_passing(
@@ -90,7 +43,7 @@ def import_in_passing(
 ) -> Path:
     """Write a file of another tool, or a table in memory, as the log of a run in a scratch folder; returns the log.
 
-    The words are those of :func:`read_foreign`, which says what they mean.
+    The words are those of :func:`pcsuite.api.runs.read_foreign`, which says what they mean.
     """
     options = _options(reading, cluster)
     opened: list[tuple[Path, SourceLog, str]] = []

@@ -22,10 +22,9 @@ from pcsuite.analysis.baseline import Baseline
 from pcsuite.analysis.comparison import COMPARE, Comparison
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.table import Table
-from pcsuite.api.comparing import compare
 from pcsuite.api.prompts import Rows, request_of, told_as_given, write_given
 from pcsuite.api.references import Reference, find_reference, prompt_file
-from pcsuite.api.runs import Run, run
+from pcsuite.api.runs import Run, compare, run
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.contrasts import Assumption, Standing

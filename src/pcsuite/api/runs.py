@@ -1,10 +1,7 @@
-"""Runs from Python: ``run``, ``arun``, ``read`` and ``report``, which the commands call too."""
+"""Runs from Python: ``run``, ``read``, ``report``, ``compare`` and ``effects``, which the commands call too."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.analysis.analyse import analyse_scores
-from pcsuite.analysis.asked_items import cluster_labels
-from pcsuite.analysis.baseline import Baseline
-from pcsuite.analysis.comparison import Comparison
+from pcsuite.analysis.asked_items import cluster_labels, clustered_scores
+from pcsuite.analysis.baseline import Baseline, is_baseline
+from pcsuite.analysis.compare import JudgedSide, compare_runs
+from pcsuite.analysis.comparison import Comparison, Correction, ItemChange
 from pcsuite.analysis.frame import Frame, RowsFrame
 from pcsuite.analysis.load.item_scores import (
     CellKey,
@@ -28,14 +26,18 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_name, sql_text
 from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec
+from pcsuite.api.comparing import Sides, condition_pairs, of_condition, with_posterior
+from pcsuite.api.imports import Scratch, import_in_passing, is_own_log
 from pcsuite.api.profiles import Profile, load
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.config.spellings import column_names
+from pcsuite.contrasts import Assumption
 from pcsuite.data.items import Item
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
-from pcsuite.logging.segments import find_log
+from pcsuite.logging.row import IMPORTED
+from pcsuite.logging.segments import find_log, log_exists
 from pcsuite.reporting.build import ReportFiles, build_report
 from pcsuite.reporting.results import Result, result_of
 from pcsuite.runners.executors import ExecutorChoice
@@ -115,14 +117,6 @@ ITEMS = TableSpec(
         Column("total_tokens", "tokens of a call"),
     ),
 )
-
-
-class Scratch:
-    """A folder for converted logs that goes with the last object that uses it."""
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="pcsuite-run-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 @dataclass
@@ -247,8 +241,6 @@ class Run:
 
         ``other`` comes first in the tables: differences are this run less the other.
         """
-        from pcsuite.api.comparing import compare
-
         return compare(other, self, **options)
 
     def view(self, *, open_browser: bool = False) -> Serving:
@@ -400,13 +392,186 @@ def _labels_by(
     for log in logs:
         run = Run(log)
         tasks = run.manifest.tasks or run.scores.item_names
-        at_hand |= {task: {} for task in tasks if task not in at_hand} | dict(items_of(run, suite))
+        at_hand |= {task: {} for task in tasks if task not in at_hand} | dict(_items_of(run, suite))
     names = {task: list(of_task) for task, of_task in at_hand.items()}
     labelled = cluster_labels(names, at_hand, columns)
     return {task: dict(zip(names[task], map(str, labels), strict=True)) for task, labels in labelled.items()}
 
 
-def items_of(run: Run, suite: Suite | None) -> Mapping[str, Mapping[str, Item]]:
+def compare(
+    first: Run | Baseline | str | Path | Any,
+    second: Run | str | Path | Any,
+    *,
+    margin: float = 0.0,
+    output_dir: str | Path = "outputs",
+    missing: MissingAnswers | None = None,
+    allow_different_items: bool = False,
+    cluster: Sequence[str] | str = (),
+    profile: Profile | None = None,
+    posterior: bool = False,
+    assume: Assumption = "nothing",
+    conditions: Sequence[str] | str = (),
+    arms: tuple[str, str] | None = None,
+    correction: Correction | None = None,
+    **reading: Any,
+) -> Comparison:
+    """Compare two runs item by item: did the second get better or worse, and how surely?
+
+    Runs are results, names below ``output_dir``, logs, (the first) a baseline or its file, files of other tools, or
+    tables: a frame of pandas or polars or an Arrow table, with ``item`` and ``score`` (and ``arm``, ``repeat``) among
+    the ``reading`` options of :func:`read_foreign`. ``arms`` are the conditions to compare, of the
+    first and of the second, where there are several. Changes up to ``margin``
+    are no regression; with a margin ``standing`` also says whether the second is shown to be no worse by it. Items that
+    were planned and have no score are bounded, unless ``missing`` is ``drop`` (by default as the second run's profile
+    says); runs that were to ask different items are refused with an ``AnalysisError`` unless
+    ``allow_different_items``. ``cluster`` are columns of the items that say which of them are related, instead of the
+    clusters in the logs; the items are those of ``profile``, else of the profile that the runs were made from.
+    ``posterior`` adds the probabilities that a cell is better, and within ``margin`` where there is one. What is said
+    of graded scores holds whatever the shape of their differences, unless ``assume`` is ``symmetric``. ``conditions``
+    are the only ones that are compared; ``"C3=C4"`` holds C4 of the second run against C3 of the first. Reliable is
+    what holds after the ``correction``: ``bh`` over the cells of a metric (the default), or ``holm`` over all cells and
+    metrics at once (the default of imported files and tables, whose metrics are all read at once).
+
+        pcs.compare("before", "after", margin=0.05).standing
+        pcs.compare("base.json", "new.json", margin=0.05).standing
+        pcs.compare(frame_a, frame_b, item="question", score="correct", cluster="document").table
+    """
+    if margin < 0:
+        raise ConfigError(f"--margin {margin}: a margin is not negative")
+    columns = column_names(cluster)
+    first = side_of(first, output_dir, reading, cluster=columns, name="first")
+    later = side_of(second, output_dir, reading, cluster=columns, name="second", beside=first)
+    if isinstance(later, Baseline):
+        raise ConfigError("a baseline goes first", hint="pcsuite compare BASELINE.json RUN")
+    check_reading(reading, (first, later))
+    if missing is None and later.suite is not None:
+        missing = later.suite.profile.missing
+    elif missing is None:
+        missing = "drop" if later.manifest.missing == "drop" else "bound"
+    sides = Sides.of_baseline(first, later) if isinstance(first, Baseline) else Sides.of_runs(first, later)
+    if cluster and later.keep is None:
+        suite = load(profile) if profile is not None else None
+        earlier = later if isinstance(first, Baseline) else first  # a baseline keeps no items
+        sides.scores = (
+            clustered_scores(sides.scores[0], _items_of(earlier, suite), columns),
+            clustered_scores(sides.scores[1], _items_of(later, suite), columns),
+        )
+    if arms is not None:
+        sides.scores = (of_condition(sides.scores[0], arms[0]), of_condition(sides.scores[1], arms[1]))
+    if correction is None:
+        correction = "holm" if later.manifest.profile.startswith(IMPORTED) else "bh"
+    comparison = compare_runs(
+        *sides.scores,
+        metrics=sides.metrics,
+        margin=margin,
+        judged=(sides.judge, JudgedSide.of(later.log)),
+        plans=sides.plans,
+        allow_different_items=allow_different_items,
+        missing=missing,
+        assume=assume,
+        conditions=condition_pairs(conditions),
+        correction=correction,
+    )
+    return with_posterior(comparison) if posterior else comparison
+
+
+def effects(
+    frame: Any,
+    *,
+    arm: str,
+    item: str,
+    score: str | Sequence[str],
+    baseline: str | None = None,
+    cluster: Sequence[str] | str = (),
+    repeat: str = "",
+    range: tuple[float, float] | None = None,
+) -> Frame:
+    """Every arm of a table against its control, on the same items: effects with intervals, p-values and verdicts.
+
+    ``frame`` is one of pandas or polars, an Arrow table, or the path of a table or of another tool's file; ``arm``,
+    ``item`` and ``score`` name its columns (several scores are several metrics), ``repeat`` the one that tells
+    repetitions apart and ``cluster`` those that say which items are related. ``baseline`` is the control (default: C0,
+    else the first arm in order). The table is that of ``effects.csv``. Raises as :func:`read_foreign` does.
+
+        pcs.effects(frame, arm="prompt", item="question", score="correct", baseline="v1").to_pandas()
+    """
+    kind = "table" if isinstance(frame, (str, Path)) else None
+    run = read_foreign(
+        frame, format=kind, cluster=cluster, arm=arm, item=item, score=score, repeat=repeat, range=range
+    )
+    return run.effects(baseline)
+
+
+def read_foreign(
+    source: str | Path | Any,
+    *,
+    format: str | None = None,
+    cluster: Sequence[str] | str = (),
+    name: str = "",
+    task: str | None = None,
+    **reading: Any,
+) -> Run:
+    """A file or folder of another tool, or a table in memory, as a run that lives as long as it is used.
+
+    ``source`` is a path, a frame of pandas or polars, or an Arrow table. ``format`` is the name of the tool as in
+    ``pcsuite import --from``; files are known by their content where it is not given. ``reading`` are ``item``,
+    ``arm``, ``score``, ``repeat`` of tables, ``metric`` (which measure is the score), ``also`` (further ones that are
+    compared, or ``"all"``), ``range`` (the least and largest score), ``match_by`` (``"content"``: items by what they
+    ask), ``condition``, ``condition_from`` and ``model``. ``cluster`` are columns, variables or metadata that say which
+    items are related, and ``task`` is what the task of a source with one is called. Raises ``DataError`` for what
+    cannot be read and ``ConfigError`` for what is not clear.
+
+        read_foreign("results.json").effects()
+        read_foreign(frame, item="id", arm="prompt", score="correct").effects(baseline="v1")
+    """
+    scratch = Scratch()
+    log = import_in_passing(
+        source, scratch, format=format, cluster=cluster, name=name, task=task, reading=reading
+    )
+    return Run(log, keep=scratch)
+
+
+def side_of(
+    source: Run | Baseline | str | Path | Any,
+    output_dir: str | Path,
+    reading: Mapping[str, Any],
+    *,
+    cluster: Sequence[str],
+    name: str,
+    beside: Run | Baseline | None = None,
+) -> Run | Baseline:
+    """One side of a comparison, whatever a user named: a run, a baseline, a file of another tool, or a table.
+
+    Runs by name and logs of our own go first. ``beside`` is the other side: where both are imported and each has one
+    task, the second gets the name of the first, because a title that was edited does not make another task.
+    """
+    if isinstance(source, (Run, Baseline)):
+        return source
+    foreign = not isinstance(source, (str, Path))
+    if not foreign:
+        path = Path(source)
+        if is_baseline(path):
+            return Baseline.read(path)
+        by_name = path.name and log_exists(Path(output_dir) / "runs" / f"{source}.jsonl")
+        foreign = bool(reading.get("format")) or (path.exists() and not by_name and not is_own_log(path))
+    if not foreign:
+        return Run(find_log(source, output_dir))
+    task = None
+    if isinstance(beside, Run) and beside.keep is not None and len(beside.manifest.tasks) == 1:
+        task = next(iter(beside.manifest.tasks))
+    return read_foreign(source, cluster=cluster, name=name, task=task, **reading)
+
+
+def check_reading(reading: Mapping[str, Any], sides: Sequence[Run | Baseline]) -> None:
+    """Refuse words about files of other tools, or misspelled ones, where neither side is read by them."""
+    if reading and not any(isinstance(side, Run) and side.keep is not None for side in sides):
+        words = ", ".join(reading)
+        raise ConfigError(
+            f"{words}: these are runs of ours, and that goes with files of other tools and tables"
+        )
+
+
+def _items_of(run: Run, suite: Suite | None) -> Mapping[str, Mapping[str, Item]]:
     """The items of a run's tasks, by task and id: of a profile that is given, the run's own, or the one that its files
     lie beside; a task that none of them has is left out."""
     if suite is None:
@@ -421,3 +586,18 @@ def _profile_beside(log: Path) -> Suite | None:
         if path.is_file():
             return load_suite(path, check_selection=False)
     return None
+
+
+def changed_answers(
+    first: Run | None, second: Run, changes: Sequence[ItemChange]
+) -> dict[ItemChange, tuple[str, str]]:
+    """What was answered before and now to items whose score changed; of several replicates the one that scores lowest.
+
+    ``first`` is ``None`` where it is a baseline, which keeps no texts.
+    """
+    keys = [(change.key, change.item_id) for change in changes]
+    now = second.answers(keys)
+    before = first.answers(keys) if first is not None else {}
+    return {
+        change: (before.get(key, ""), now.get(key, "")) for change, key in zip(changes, keys, strict=True)
+    }

@@ -101,8 +101,7 @@ def _stated_gate(args: argparse.Namespace) -> Gate:
 
 def _measured_gate(args: argparse.Namespace) -> Gate:
     """The gate of a run that is asked again, or of two runs."""
-    from pcsuite.api.comparing import compare, side_of
-    from pcsuite.api.runs import Run
+    from pcsuite.api.runs import Run, compare, side_of
 
     if len(args.runs) > 2:
         raise ConfigError("a gate compares two runs", hint="name one run, or two")

@@ -270,7 +270,7 @@ FOREIGN = Group("files of other tools", [
 
 
 def reading_from(args: argparse.Namespace) -> dict[str, Any]:
-    """What the flags of :data:`FOREIGN` say, as the ``reading`` words of :func:`pcsuite.api.imports.read_foreign`.
+    """What the flags of :data:`FOREIGN` say, as the ``reading`` words of :func:`pcsuite.api.runs.read_foreign`.
 
     Only what was given is there, so that a comparison of two runs of our own has none.
     """

@@ -196,8 +196,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``, or where planned
     items without a score could hide that. Runs that were to ask different items are an ``AnalysisError``.
     """
-    from pcsuite.api.comparing import check_reading, compare, side_of
-    from pcsuite.api.runs import Run
+    from pcsuite.api.runs import Run, check_reading, compare, side_of
 
     options.check_named(args.cluster, "--cluster")
     options.check_named(args.conditions, "--conditions")
@@ -261,7 +260,7 @@ def print_comparison(
 
     ``names`` are what the two are called; ``runs`` have the answers (``None``: a baseline, which keeps none).
     """
-    from pcsuite.api.comparing import changed_answers
+    from pcsuite.api.runs import changed_answers
     from pcsuite.reporting.junit import comparison_junit
     from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 
