@@ -11,6 +11,8 @@ import re
 import sys
 from pathlib import Path
 
+from pcsuite.ablation.picture import margin_words
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "tutorial" / "agents.md"
 RESULT = ROOT / "docs" / "tutorial" / "agent" / "result.json"
@@ -37,14 +39,17 @@ def section(result: dict) -> str:
         without = arms[f"-{entry['block']}"]["score"]
         low, high = entry["effect_low"], entry["effect_high"]
         limits = f"worth [{low:+.2f}, {high:+.2f}]" if low is not None else "without limits"
-        change, says = without - full["score"], f"{entry['verdict']}, {limits}"
+        verdict = entry["verdict"]
+        if verdict == "no worse without it":
+            verdict += f" ({margin_words(entry['margin'], entry['most_lost'])})"
+        change, says = without - full["score"], f"{verdict}, {limits}"
         told.append(f"| {line.removeprefix('- ')} | {without:.2f} | {change:+.2f} | {says} |")
     told += ["", *(f"- Rule `{block}`: {says}." for block, says in followed.items())]
     told += [
         "",
         " ".join(
             text
-            for text in (result["says"]["answer"], result["says"]["trimmed"], result["says"]["control"])
+            for text in map(result["says"].get, ("answer", "margin", "trimmed", "control"))
             if text
         ),
     ]

@@ -117,7 +117,9 @@ def _last_words(words: Sequence[str], number: int) -> str:
 
 
 def _flushed(status: int) -> int:
-    """Write what is still buffered; whoever reads it may be gone."""
+    """Write what is still buffered; whoever reads it may be gone, and code of the user's may have closed it."""
+    if sys.stdout.closed:
+        return status
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from pcsuite.ablation.verdicts import (
     at_floor,
@@ -81,6 +82,30 @@ def test_p_values_are_corrected_over_the_blocks():
 def test_a_few_items_without_a_difference_prove_nothing():
     assert judged(arm(10, 20), {"a": arm(10, 20)}, margin=0.02)["a"].verdict == "undecided"
     assert judged(arm(500, 1000), {"a": arm(500, 1000)}, margin=0.02)["a"].verdict == "no worse without it"
+
+
+def test_no_worse_rests_on_a_limit_of_the_loss_that_lies_below_the_margin_where_the_intervals_do_not():
+    """No item of thirty differs: a loss of share p goes unseen with chance (1 - p)^30, which is 5 % at 0.095."""
+    dead = judged(arm(15, 30), {f"b{number}": arm(15, 30) for number in range(10)}, margin=0.1)["b0"]
+    assert dead.verdict == "no worse without it"
+    assert dead.most_lost == pytest.approx(1 - 0.05 ** (1 / 30)) == pytest.approx(0.0950, abs=5e-5)
+    assert dead.effect.high > dead.alone.high > 0.1
+    assert judged(arm(15, 30), {"open": arm(12, 30)}, margin=0.1)["open"].most_lost is None
+
+
+def test_the_limit_of_the_loss_holds_whatever_missing_answers_would_have_been():
+    """One of a hundred answers is missing, and may be lost: a binomial limit of 1 in 100, a quantile of Beta(2, 99)."""
+    full = arm(100, 100)
+    lacking = ArmScores(
+        np.where(np.arange(100) == 7, np.nan, full), failed=np.arange(100) == 7, bounds=(0.0, 1.0)
+    )
+    arms = {"full": ArmScores(full, failed=np.zeros(100), bounds=(0.0, 1.0)), "-a": lacking}
+    limits = {}
+    for missing in ("bound", "drop"):
+        (entry,) = judge_blocks(arms, ["a"], margin=0.1, rng=np.random.default_rng(0), missing=missing)
+        assert entry.verdict == "no worse without it"
+        limits[missing] = entry.most_lost
+    assert limits == pytest.approx({"bound": beta.ppf(0.95, 2, 99), "drop": 1 - 0.05 ** (1 / 99)}, rel=1e-6)
 
 
 def test_where_nothing_could_be_worse_nothing_is_tested():

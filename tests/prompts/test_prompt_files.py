@@ -102,3 +102,14 @@ def test_mistakes_are_told_in_a_line(folder, references, in_folder, problem):
     with pytest.raises(PromptError, match=problem) as raised:
         read_prompt_files(references, folder=folder if in_folder else None)
     assert "\n" not in str(raised.value)
+
+
+def test_a_link_in_a_folder_of_prompts_is_no_second_prompt(folder):
+    """Placed twice, what the one arm leaves out the other name's text would put back."""
+    (folder / "CLAUDE.md").symlink_to("AGENTS.md")
+    (folder / "docs" / "GEMINI.md").symlink_to("../AGENTS.md")
+    (folder / "docs" / "old.md").symlink_to("nowhere.md")
+    assert list(read_prompt_files(["."], folder=folder).files())[:2] == ["AGENTS.md", "docs/AGENTS.md"]
+    assert list(read_prompt_files(["CLAUDE.md"], folder=folder).files()) == ["CLAUDE.md"]
+    with pytest.raises(PromptError, match=r"AGENTS.md and CLAUDE.md are one file by a link \(name it once"):
+        read_prompt_files(["AGENTS.md", "CLAUDE.md"], folder=folder)

@@ -64,6 +64,48 @@ FORMS = {
         ],
         "nextCursor": "next",
     },
+    "functions": {
+        "functions": [{"name": "weather", "description": "Says 100 % of it.", "parameters": SCHEMA}],
+        "function_call": "auto",
+    },
+    "gemini": {
+        "tools": [
+            {
+                "functionDeclarations": [
+                    {"name": "weather", "description": "Says 100 % of it.", "parameters": SCHEMA}
+                ]
+            },
+            {"googleSearch": {}},
+        ]
+    },
+    "gemini in python": [
+        {
+            "function_declarations": [
+                {"name": "weather", "description": "Says 100 % of it.", "parameters_json_schema": SCHEMA},
+                {"name": "clock"},
+            ]
+        }
+    ],
+    "bedrock": {
+        "toolConfig": {
+            "tools": [
+                {
+                    "toolSpec": {
+                        "name": "weather",
+                        "description": "Says 100 % of it.",
+                        "inputSchema": {"json": SCHEMA},
+                    }
+                }
+            ]
+        }
+    },
+    "cohere": [
+        {
+            "name": "weather",
+            "description": "Says 100 % of it.",
+            "parameter_definitions": SCHEMA["properties"],
+        }
+    ],
 }
 NAMES = ["weather", "weather_city", "weather_days", "weather_days_items_1", "weather_description"]
 

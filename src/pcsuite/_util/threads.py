@@ -1,11 +1,29 @@
-"""How many threads linear algebra may take."""
+"""What threads share: how many linear algebra takes, and the working folder."""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pcsuite.errors import require
+
+_UNSHARE_FOLDER = 0x200
+"""Linux's CLONE_FS: working folder, root and the mask of new files."""
+
+
+def leave_working_folder() -> bool:
+    """Give the calling thread, and those it starts, a working folder of its own: changing it moves no other thread.
+
+    ``False`` where the system knows no such thing (only Linux does), or does not let us.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        return bool(ctypes.CDLL(None).unshare(_UNSHARE_FOLDER) == 0)
+    except (OSError, AttributeError):
+        return False
 
 
 @contextmanager

@@ -116,6 +116,7 @@ def _group(result: AblationResult, entry: GroupVerdict) -> dict[str, Any]:
         "clause": entry.verdict.clause,
         "says": group_sentence(result, entry) if len(entry.blocks) > 1 else "",
         "no_worse": entry.verdict.no_worse,
+        "most_lost": entry.verdict.most_lost,
         "split": entry.split,
         "p": entry.verdict.p_value,
         "lenient_verdict": entry.verdict.lenient_verdict,
@@ -145,6 +146,7 @@ def _trim_step(step: TrimStep) -> dict[str, Any]:
         "items": step.difference.n,
         "clusters": step.clusters,
         "missing": step.missing,
+        "most_lost": step.most_lost,
         **limits_record("difference", step.difference),
         **simultaneous,
     }

@@ -38,6 +38,11 @@ BLOCKS = TableSpec(
         Column("p_holm", "p-value after Holm's correction over the blocks"),
         *interval("against_sham", "score of the full prompt less that with a sham in the block's place"),
         Column("no_worse", "whether the prompt without it is non-inferior at the margin"),
+        Column(
+            "most_lost",
+            "what `no_worse` rests on: the upper 95 % limit, one-sided and for this block alone, of what is lost"
+            " without it; empty where no loss is ruled out",
+        ),
         Column("margin", "the loss of score from which on a block is missed"),
         Column(
             "missing",
@@ -99,6 +104,7 @@ def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
             "p_holm": entry.p_value,
             **limits_record("against_sham", entry.against_sham),
             "no_worse": entry.no_worse,
+            "most_lost": entry.most_lost,
             "margin": result.study.request.margin,
             "missing": entry.missing,
             "effect_least": entry.least,

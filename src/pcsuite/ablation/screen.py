@@ -134,6 +134,8 @@ def judge_groups(
     family = Family("none", margin=margin, at_floor=bool(floor), assume=assume)
     results = contrasts.judge(measured, family)
     held = contrasts.hold_under_missing(results, arms, family, rng=rng)
+    if missing == "drop":
+        held = [contrasts.HeldResult(entry, entry) for entry in results]
     sham_measured = contrasts.measure(
         arms, [replace(against_full(sham), tested=False) for sham in shams.values()], rng=rng
     )
@@ -141,7 +143,7 @@ def judge_groups(
     levels = 1 + max(math.ceil(math.log2(len(group))) for group in first)
     verdicts = []
     for group, entry, result in zip(groups, measured, held, strict=True):
-        said = result.result if missing == "bound" else result.observed
+        said = result.result
         claim = entry.under(assume)
         change = contrasts.verdict_of_change(
             claim.estimate.value,
@@ -178,6 +180,7 @@ def judge_groups(
             missing=int(np.sum(np.asarray(lacking) > 0)),
             alone=claim.estimate,
             clause=CLAUSE if claimed and not claim.any_shape else "",
+            most_lost=result.most_lost,
         )
         verdicts.append(GroupVerdict(group, judged))
     moved = {entry.blocks for entry in verdicts if entry.verdict.moves}

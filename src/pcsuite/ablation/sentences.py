@@ -187,7 +187,7 @@ def group_sentence(result: AblationResult, entry: GroupVerdict) -> str:
         "helps": f"the {len(entry.blocks)} together help",
         "hurts": f"the {len(entry.blocks)} together hurt",
         "no worse without it": f"these {len(entry.blocks)} together: no worse without them"
-        f" (margin {result.study.request.margin:g})",
+        f" ({margin_words(result.study.request.margin, entry.verdict.most_lost)})",
         "undecided": f"these {len(entry.blocks)} together are undecided ({undecided_words(entry.verdict)})",
         "not tested": f"not tested: {entry.verdict.note.removeprefix('not tested: ')}",
     }[entry.verdict.verdict]
@@ -230,6 +230,9 @@ def trim_sentence(result: AblationResult) -> str:
     if not trim.dropped:
         return f"{_not_confirmed(trim, result)}{single} The prompt stays as it is."
     step = next(step for step in trim.steps if step.confirmed)
+    shown = (
+        "" if step.most_lost is None else f" (it {margin_words(margin, step.most_lost).partition(',')[0]})"
+    )
     saved = saved_tokens_words(result)
     if result.saved_usd and math.isfinite(result.saved_usd):
         saved += f" and ${result.saved_usd:,.4f}"
@@ -237,7 +240,7 @@ def trim_sentence(result: AblationResult) -> str:
     return (
         f"Without {join_words(step.dropped)} the score changes by {change}"
         f" on {items_words(step.difference.n, step.clusters)} that had no part in choosing: not worse by more than"
-        f" {margin:g}."
+        f" {margin:g}{shown}."
         f" It saves {saved} per 1,000 calls."
     )
 
@@ -315,9 +318,16 @@ def margin_sentence(result: AblationResult) -> str:
         return ""
     # Of clusters it depends on how alike their items turn out.
     least = least_margin(items) if result.clusters == items else None
+    rests = ""
+    if any(
+        entry.verdict == "no worse without it" and entry.most_lost is not None for entry in result.verdicts
+    ):
+        rests = (
+            ", shown by the limit beside it (one-sided, 95 %, for a block alone), not by the wider intervals"
+        )
     could = "" if least is None else f"; {items} items could show no margin below {least:.3f}"
     lost = f"One lost call would move a bound by {1 / items:.3f}."
-    return f"Margin {margin:g}: “no worse” is a loss below it{could}. {lost}"
+    return f"Margin {margin:g}: “no worse” is a loss below it{rests}{could}. {lost}"
 
 
 def limits_words(request: AblationRequest) -> str:
@@ -412,9 +422,23 @@ def verdict_words(result: AblationResult, entry: BlockVerdict) -> str:
     """A verdict as it is shown: *no worse* means nothing without the margin it is about."""
     words = entry.verdict if entry.tentative is None else f"{entry.verdict} ({entry.tentative}, {CLAUSE})"
     if entry.verdict == "no worse without it":
-        words = f"{entry.verdict} (margin {result.study.request.margin:g})"
+        words = f"{entry.verdict} ({margin_words(result.study.request.margin, entry.most_lost)})"
     words = f"{words}, {entry.clause}" if entry.clause else words
     return f"{words}: {form_words(entry)}" if entry.form else words
+
+
+def margin_words(margin: float, most_lost: float | None) -> str:
+    """The margin, with the limit by which a loss of it is ruled out, rounded away from what is claimed.
+
+    >>> margin_words(0.1, 0.09503), margin_words(0.1, -0.0002), margin_words(0.1, None)
+    ('loses less than 0.096, margin 0.1', 'loses nothing, margin 0.1', 'margin 0.1')
+    """
+    if most_lost is None:
+        return f"margin {margin:g}"
+    # Rounded up the limit must not seem to exceed a margin of more decimals.
+    digits = max(3, len(f"{margin:.10g}".partition(".")[2]))
+    limit = math.ceil(round(most_lost * 10**digits, 6)) / 10**digits
+    return f"loses {f'less than {limit:.{digits}f}' if limit > 0 else 'nothing'}, margin {margin:g}"
 
 
 def form_words(entry: BlockVerdict) -> str:

@@ -26,6 +26,7 @@ from pcsuite.contrasts import (
     Assumption,
     Contrast,
     Family,
+    HeldResult,
     hold_under_missing,
     judge,
     measure,
@@ -63,6 +64,8 @@ class TrimStep:
     """Whether it would be confirmed on the items that were answered, and missing answers could undo it."""
     confirmed_here: bool = False
     """Whether it is confirmed on this model and table alone; ``confirmed`` is said where it is on all of them."""
+    most_lost: float | None = None
+    """The one-sided limit of the loss, whatever the missing answers would have been, by which it is; else ``None``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +208,9 @@ def _tested(
     """One set on one model and table; ``None`` where nothing can be tested there."""
     results = judge(measure(arms, [Contrast.of("trimmed", "full")], rng=rng, limits=False), family)
     (held,) = hold_under_missing(results, arms, family, rng=rng)
-    result = held.result if missing == "bound" else held.observed
+    if missing == "drop":
+        held = HeldResult(held.observed, held.observed)
+    result = held.result
     if result.no_worse is None:
         return None
     lacking = np.zeros(len(arms["full"].values))
@@ -220,6 +225,7 @@ def _tested(
         simultaneous=result.measured.limits_at(1 - family.alpha),
         hidden=held.weakened and missing == "bound",
         confirmed_here=result.shown_no_worse,
+        most_lost=held.most_lost,
     )
 
 

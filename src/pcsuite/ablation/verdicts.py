@@ -104,6 +104,9 @@ class BlockVerdict:
     """:data:`~pcsuite.contrasts.FORM` where the two readings of the answers do not agree on the effect."""
     ambiguous: int = 0
     """Items of which an answer with or without the block can be read in two ways."""
+    most_lost: float | None = None
+    """What ``no_worse`` rests on: the upper 95 % limit, one-sided and for this block alone, of what is lost without it,
+    whatever the missing answers would have been; below the margin. ``None`` where no loss is ruled out."""
 
     @property
     def moves(self) -> bool:
@@ -206,6 +209,7 @@ def judge_blocks(
                 result.clause,
                 None if result.tentative is None else _BLOCK_VERDICTS[result.tentative],
                 ambiguous=int(np.any(unsure, axis=0).sum()) if unsure else 0,
+                most_lost=by_name[f"-{block}"].most_lost,
             )
         )
     return judged
@@ -293,7 +297,9 @@ def judge_looks(
         sham = None
         if f"~{block}" in arms:
             sham = judge_look(bounded, against_full(f"~{block}"), Family("none", margin=margin))
-        no_worse = look.no_worse if planned else contrasts.rules_out_loss(gain, margin)
+        no_worse = look.no_worse
+        if not planned:  # what missing answers could undo is undecided
+            no_worse = contrasts.rules_out_loss(gain, margin) and look.verdict != "undecided"
         verdict, note = in_words(
             contrasts.above_floor(cast(contrasts.Verdict, said), at_floor=bool(floor)),
             no_worse,
@@ -311,6 +317,7 @@ def judge_looks(
                 no_worse,
                 None,
                 _open_end(look) if verdict == "undecided" else note,
+                most_lost=look.most_lost if no_worse else None,
             )
         )
     return judged

@@ -49,6 +49,8 @@ class ContrastLook:
     verdict: Verdict
     no_worse: bool
     """Whether a loss of the margin or more is ruled out, whatever the verdict."""
+    most_lost: float | None = None
+    """The limit of the loss that this rests on; ``None`` where no loss is ruled out."""
 
 
 def judge_look(
@@ -90,11 +92,13 @@ def judge_look(
     method = METHOD if clusters is None else f"{METHOD}, {int(clusters.max()) + 1} clusters"
     estimate = Estimate(float(values.mean()), low, high, level, len(values), method)
     gain = estimate if contrast.better > 0 else negated(estimate)
+    no_worse = family.margin is not None and rules_out_loss(gain, family.margin)
     return ContrastLook(
         estimate,
         min(anytime_p(values, bound=bound, clusters=clusters), p_before),
         verdict_of_limits(low, high, better=contrast.better, margin=family.margin),
-        family.margin is not None and rules_out_loss(gain, family.margin),
+        no_worse,
+        -gain.low if no_worse else None,
     )
 
 
@@ -112,6 +116,8 @@ class PlannedLook:
     """Items that gained or lost, of right-or-wrong answers on unrelated items; else ``None``."""
     chance: float
     """Chance that the looks to come say more than the verdict, by what was seen; 0 after the last."""
+    most_lost: float | None = None
+    """The one-sided limit of the loss that *no worse* rests on; ``None`` where no loss is ruled out."""
 
     @property
     def hopeless(self) -> bool:
@@ -182,6 +188,8 @@ def judge_planned_look(
         verdict = "equivalent" if no_worse.equivalent else "no worse"
     if verdict == "undecided" and before is not None and before.verdict in ("no worse", "equivalent"):
         verdict = before.verdict
+    limits = [no_worse.most_lost] if no_worse is not None and shown else []
+    limits += [before.most_lost] if before is not None and before.most_lost is not None else []
     return PlannedLook(
         _repeated_limits(claim, 1 - family.alpha * shares[-1] / sharing, before),
         p_value,
@@ -189,6 +197,7 @@ def judge_planned_look(
         shown or (before is not None and before.no_worse),
         moved,
         _chance(claim, family, fraction, sharing, verdict, equivalent=equivalent),
+        min(limits, default=None),  # looks share the level: what one of them ruled out stays so
     )
 
 

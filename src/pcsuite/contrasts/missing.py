@@ -39,6 +39,17 @@ class HeldResult:
             or self.result.shown_no_worse != self.observed.shown_no_worse
         )
 
+    @property
+    def most_lost(self) -> float | None:
+        """The one-sided limit of the loss that *no worse* rests on, missing answers at their worst; ``None`` where a
+        loss of the margin is not ruled out."""
+        if not self.result.shown_no_worse:
+            return None
+        sides = (self.result, self.at_worst)
+        return max(
+            side.no_worse.most_lost for side in sides if side is not None and side.no_worse is not None
+        )
+
 
 def missing_answers(arm: ArmScores) -> FloatArray:
     """How much of each item's answer an arm lacks, 0..1; 0 where nothing is known of failures."""

@@ -84,6 +84,11 @@ class NoWorse:
     limits: Estimate
     """The gain (negative: the loss) with one-sided 1-α limits on either side, together an interval of level 1-2α."""
 
+    @property
+    def most_lost(self) -> float:
+        """The one-sided 1-α limit of the loss, for this contrast alone: it is below the margin where ``shown``."""
+        return -self.limits.low
+
 
 @dataclass(frozen=True, slots=True)
 class ContrastResult:

@@ -67,6 +67,9 @@ class Look(msgspec.Struct, frozen=True):
     """At a planned look, of right-or-wrong answers on unrelated items: those that differ; else ``None``."""
     no_worse: bool = False
     """Whether a loss of the margin is ruled out, at a planned look, whatever the verdict."""
+    most_lost: float | None = None
+    """The one-sided limit of the loss that ``no_worse`` rests on; ``None`` where none is ruled out, and in looks of
+    earlier versions."""
     unbiased: float | None = None
     """The mean without the bias of stopping by what one sees, of the look that stopped the arm; else ``None``."""
 

@@ -54,6 +54,8 @@ class _Member(NamedTuple):
     whole: bool = False
     """Whether all of it is one block."""
     binary: bool = False
+    file: Path = Path()
+    """The file itself, behind all links."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,12 @@ def read_prompt_files(
     twice = [path for path, count in Counter(member.path for member in members).items() if count > 1]
     if twice:
         raise PromptError(f"two of the files would have the place {twice[0]}", hint="leave one of them out")
+    linked = [file for file, count in Counter(member.file for member in members).items() if count > 1]
+    if linked:
+        names = " and ".join(member.path for member in members if member.file == linked[0])
+        raise PromptError(
+            f"{names} are one file by a link", hint="name it once: a link in the folder stays one"
+        )
     size = sum(len(member.source.original) for member in members)
     if size > _MOST_BYTES:
         raise PromptError(f"the files have {size:,} characters together, more than {_MOST_BYTES:,}")
@@ -177,7 +185,13 @@ def _members_of(reference: Path, how: SplitMethod, folder: Path | None) -> Itera
     if not reference.is_dir():
         yield _member(reference, _place_of(reference, folder), how, placed=folder is not None)
         return
-    for path, skill in _files_below(reference):
+    below = list(_files_below(reference))
+    seen = {path.resolve() for path, _ in below if not path.is_symlink()}
+    for path, skill in below:
+        if path.is_symlink():  # it follows the file that it leads to, which is a prompt by itself
+            if path.resolve() in seen:
+                continue
+            seen.add(path.resolve())
         if skill is None:
             yield _member(path, _place_of(path, folder, reference), how, placed=folder is not None)
             continue
@@ -235,10 +249,10 @@ def _member(path: Path, place: str, how: SplitMethod, *, placed: bool) -> _Membe
             f"{path}: servers act where a system starts them, not as words", hint="--in FOLDER with --target"
         )
     if how == "files":
-        return _Member(place, WholeFile(source.original, source.suffix), whole=True)
+        return _Member(place, WholeFile(source.original, source.suffix), whole=True, file=path.resolve())
     if isinstance(source, TextSource):
         source = RulesSource(source.original, source.suffix)
-    return _Member(place, source)
+    return _Member(place, source, file=path.resolve())
 
 
 def _skill_member(path: Path, place: str, skill: str) -> _Member:
@@ -249,10 +263,9 @@ def _skill_member(path: Path, place: str, skill: str) -> _Member:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
-        return _Member(
-            place, WholeFile(b64encode(content).decode(), path.suffix), skill, whole=True, binary=True
-        )
-    return _Member(place, WholeFile(text, path.suffix), skill, whole=True)
+        encoded = WholeFile(b64encode(content).decode(), path.suffix)
+        return _Member(place, encoded, skill, whole=True, binary=True, file=path.resolve())
+    return _Member(place, WholeFile(text, path.suffix), skill, whole=True, file=path.resolve())
 
 
 # Their blocks.

@@ -1,7 +1,8 @@
 """Files of tools: the description of each tool and of each of its parameters is a block; names and types stay.
 
-Read are the forms of OpenAI (chat completions and responses), of Anthropic and of MCP's ``tools/list``. A description
-that is left out goes with its key: in every one of these forms the key may be missing, while an empty text is still
+Read are the forms of OpenAI (chat completions, responses, the older ``functions``), of Anthropic, of Gemini
+(``functionDeclarations``), of Bedrock (``toolSpec``), of Cohere and of MCP's ``tools/list``. A description that is left
+out goes with its key: in every one of these forms the key may be missing, while an empty text is still
 something that a model sees, and that a service may refuse.
 """
 
@@ -24,8 +25,19 @@ DESCRIPTION = "description"
 """The key whose words can go, and the kind of block that it is."""
 STRUCTURE = "structure"
 """The kind of what stands between descriptions and stays."""
-_SCHEMAS = ("parameters", "input_schema", "inputSchema", "outputSchema")
-_NAMED_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_DECLARED = ("functionDeclarations", "function_declarations")
+"""Keys below which an entry of Gemini's list has its tools."""
+_HOLDERS = ("tools", "result", "toolConfig", "tool_config", "functions", *_DECLARED)
+"""Keys below which a document has its tools."""
+_WRAPPED = ("function", "toolSpec", "tool_spec")
+"""Keys of an entry below which the tool itself stands."""
+_PARAMETERS = "parameter_definitions"
+_OUTPUTS = ("outputSchema", "response", "responseJsonSchema", "response_json_schema")
+_SCHEMAS = (
+    "parameters", "parametersJsonSchema", "parameters_json_schema", "input_schema", "inputSchema", _PARAMETERS,
+    *_OUTPUTS,
+)  # fmt: skip
+_NAMED_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", _PARAMETERS)
 _LISTED_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _INNER_SCHEMAS = (
     "items", "additionalProperties", "additionalItems", "contains", "propertyNames", "not", "if", "then", "else",
@@ -34,6 +46,9 @@ _INNER_SCHEMAS = (
 _PROMPT_KEYS = frozenset(
     {
         "messages",
+        "contents",
+        "systemInstruction",
+        "system_instruction",
         "prompts",
         "prompt",
         "template",
@@ -170,19 +185,34 @@ def with_words(text: str, change: Callable[[str], str]) -> str:
 
 
 def _tools_of(node: Node) -> tuple[Node, ...] | None:
-    """The tools that a node holds: a list of them, one of them, or a map (an answer of MCP) with ``tools``."""
+    """The tools that a node holds: a list of them, one of them, or a map (an answer of MCP) with ``tools``.
+
+    An entry of a list may itself hold several, as Gemini's do.
+    """
     if node.kind == "map":
         if _has_prompt(node):
             return None
         if _is_function(node):
             return (node,)
-        inner = node.get("tools") or node.get("result")
-        return None if inner is None else _tools_of(inner)
-    entries = tuple(child for _, child in node.children)
+        return next((tools for key in _HOLDERS if (tools := _tools_below(node, key)) is not None), None)
+    entries: list[Node] = []
+    for _, child in node.children:
+        entries += next((held for key in _DECLARED if (held := _tools_below(child, key))), (child,))
     # Tools that a service brings itself, such as a web search, stand among them without words.
     if not any(_is_function(entry) for entry in entries):
         return None
-    return None if any(entry.kind != "map" or _has_prompt(entry) for entry in entries) else entries
+    return None if any(entry.kind != "map" or _has_prompt(entry) for entry in entries) else tuple(entries)
+
+
+def _tools_below(node: Node, key: str) -> tuple[Node, ...] | None:
+    inner = node.get(key) if node.kind == "map" else None
+    return None if inner is None else _tools_of(inner)
+
+
+def _function_of(node: Node) -> Node:
+    """The tool itself: the entry, or what it wraps."""
+    wrapped = (node.get(key) for key in _WRAPPED)
+    return next((inner for inner in wrapped if inner is not None and inner.kind == "map"), node)
 
 
 def _has_prompt(node: Node) -> bool:
@@ -190,8 +220,8 @@ def _has_prompt(node: Node) -> bool:
 
 
 def _is_function(node: Node) -> bool:
-    inner = node.get("function")
-    if inner is not None and inner.kind == "map":
+    inner = _function_of(node)
+    if inner is not node:
         return bool(inner.text("name"))
     schemas = (node.get(key) for key in _SCHEMAS)
     described = node.text("type") == "function" or any(
@@ -204,13 +234,16 @@ def _descriptions(tools: Sequence[Node]) -> list[_Description]:
     """Every description that has words, in the order in which they stand."""
     found: list[_Description] = []
     for tool in tools:
-        inner = tool.get("function")
-        function = inner if inner is not None and inner.kind == "map" else tool
+        function = _function_of(tool)
         name = function.text("name") or function.text("type")
         found += _own(function, name)
+        found += _of_named([(key, value) for key, value in function.children if key == _PARAMETERS], name)
         for key in _SCHEMAS:
-            if (schema := function.get(key)) is not None:
-                found += _of_schema(schema, f"{name} output" if key == "outputSchema" else name, top=True)
+            if key != _PARAMETERS and (schema := function.get(key)) is not None:
+                # Bedrock's stand one level deeper, below the language that they are in.
+                inner = schema.get("json") if schema.kind == "map" and len(schema.children) == 1 else None
+                whose = f"{name} output" if key in _OUTPUTS else name
+                found += _of_schema(inner or schema, whose, top=True)
     return sorted(found, key=lambda one: one.parent.keys[one.entry])
 
 
@@ -227,15 +260,21 @@ def _of_schema(schema: Node, name: str, *, top: bool = False) -> Iterator[_Descr
     if schema.kind != "map":
         return
     yield from _own(schema, f"{name} parameters" if top else name)
+    yield from _of_named(schema.children, name)
     for key, value in schema.children:
-        if key in _NAMED_SCHEMAS and value.kind == "map":
-            for inner, node in value.children:
-                yield from _of_schema(node, f"{name} {inner}")
-        elif key in _LISTED_SCHEMAS or (key == "items" and value.kind == "list"):
+        if key in _LISTED_SCHEMAS or (key == "items" and value.kind == "list"):
             for number, node in value.children:
                 yield from _of_schema(node, f"{name} {number}")
         elif key in _INNER_SCHEMAS:
             yield from _of_schema(value, f"{name} {key}")
+
+
+def _of_named(children: Sequence[tuple[str, Node]], name: str) -> Iterator[_Description]:
+    """Descriptions of the schemas that have names, such as parameters."""
+    for key, value in children:
+        if key in _NAMED_SCHEMAS and value.kind == "map":
+            for inner, node in value.children:
+                yield from _of_schema(node, f"{name} {inner}")
 
 
 def _parts(text: str, found: Sequence[_Description], spans: Sequence[tuple[int, int]]) -> Iterator[Piece]:

@@ -258,11 +258,13 @@ class UntilDecided:
         if judged is None:
             return None
         verdict: str = judged.verdict
+        limits = [judged.most_lost]
         if self._bounded(arm):
             # Filled in against the arm and in its favour, the same must be said: else it is undecided.
             ends = [judge_look(self._filled(arm, low=low), contrast, family) for low in (True, False)]
             if any(end is None or not _same_claim(verdict, end.verdict) for end in ends):
                 verdict = "undecided"
+            limits += [None if end is None else end.most_lost for end in ends]
         stopped = self._ends_by(verdict)
         unbiased = None
         if stopped:
@@ -276,7 +278,14 @@ class UntilDecided:
             # An order that could hardly have been can lead outside of what the limits rule out.
             unbiased = None if mean is None else min(max(mean, judged.estimate.low), judged.estimate.high)
         return self._noted(
-            arm, visited, judged.estimate, judged.p_value, verdict, stopped=stopped, unbiased=unbiased
+            arm,
+            visited,
+            judged.estimate,
+            judged.p_value,
+            verdict,
+            stopped=stopped,
+            unbiased=unbiased,
+            most_lost=_most_lost(verdict, limits),
         )
 
     def _at_planned_look(self, arm: _Arm, arms: Mapping[str, ArmScores], visited: int) -> Look | None:
@@ -306,10 +315,12 @@ class UntilDecided:
         if look is None:
             return None
         verdict: str = look.verdict
+        limits = [look.most_lost]
         if self._bounded(arm) and verdict != "undecided":
             filled = [judged(self._filled(arm, low=low), ()) for low in (True, False)]
             if any(end is None or not _same_claim(verdict, end.verdict) for end in filled):
                 verdict = "undecided"
+            limits += [None if end is None else end.most_lost for end in filled]
         # No worse is not all that may be said of what is better: it goes on while that can still be shown.
         stopped = verdict in ("better", "worse")
         stopped |= (self._ends_by(verdict) or verdict == "undecided") and look.hopeless and number < len(ends)
@@ -326,6 +337,7 @@ class UntilDecided:
             planned=len(ends),
             moved=look.moved,
             no_worse=look.no_worse and verdict != "undecided",
+            most_lost=_most_lost(verdict, limits),
         )
 
     def _ends_by(self, verdict: str) -> bool:
@@ -360,7 +372,18 @@ class UntilDecided:
 def _as_planned(look: Look) -> PlannedLook:
     """A planned look that was taken, as the next one needs it."""
     estimate = Estimate(look.mean, look.low, look.high, look.level, look.items)
-    return PlannedLook(estimate, look.p_value, cast(Verdict, look.verdict), look.no_worse, look.moved, 0.0)
+    return PlannedLook(
+        estimate, look.p_value, cast(Verdict, look.verdict), look.no_worse, look.moved, 0.0, look.most_lost
+    )
+
+
+def _most_lost(verdict: str, limits: Sequence[float | None]) -> float | None:
+    """The limit of the loss of what is claimed, by the limits of the answered items and of missing answers' ends.
+
+    ``None`` where nothing is claimed, or no loss is ruled out at one of them.
+    """
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if len(known) == len(limits) and verdict != "undecided" else None
 
 
 def _same_claim(verdict: str, filled: str) -> bool:

@@ -160,3 +160,54 @@ def test_no_secret_may_stand_in_the_address():
     with pytest.raises(ConfigError, match="no credentials in the address") as error:
         adapter_for(".", "http://127.0.0.1:9/chat?api_key=abcdef123456")
     assert "abcdef123456" not in str(error.value)
+
+
+class Raw(Chat):
+    """Answers with a response that is made for each request."""
+
+    def __init__(self, *responses):
+        super().__init__("")
+        self.responses = list(responses)
+
+    async def chat(self, request):
+        await super().chat(request)
+        return self.responses.pop(0)()
+
+
+def test_a_text_is_read_in_the_character_set_that_it_names():
+    spanish = "né à Besançon".encode("latin-1")
+    response = Raw(
+        lambda: web.Response(body=spanish, headers={"Content-Type": "text/plain; charset=ISO-8859-1"})
+    )
+    assert asked(response)["text"] == "né à Besançon"
+    unknown = Raw(
+        lambda: web.Response(body="né".encode(), headers={"Content-Type": "text/plain; charset=x-none"})
+    )
+    assert asked(unknown)["text"] == "né"
+
+
+def test_compressed_and_chunked_answers_are_read_whole():
+    def zipped():
+        response = web.json_response({"output": "x" * 5000})
+        response.enable_compression(web.ContentCoding.gzip)
+        response.enable_chunked_encoding()
+        return response
+
+    assert asked(Raw(zipped))["text"] == "x" * 5000
+
+
+def test_a_stream_of_events_is_no_answer():
+    stream = Chat('data: {"output": "x"}\n\ndata: [DONE]\n\n', content_type="text/event-stream")
+    with pytest.raises(EngineError, match="streams events, and an answer is read whole") as error:
+        asked(stream)
+    assert error.value.refuses_all
+
+
+def test_a_web_page_in_place_of_an_answer_is_told_of_once(caplog):
+    page = Chat("<!doctype html><title>Sign in</title>", content_type="text/html")
+    with page:
+        adapter = adapter_for(".", f"{page.origin}/chat")
+        answers = ask(adapter, request_for(), request_for())
+    assert [answer["text"][:9] for answer in answers] == ["<!doctype"] * 2
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "pcsuite"]
+    assert "its answers are web pages (<!doctype html><title>Sign in</title>)" in said

@@ -1,6 +1,7 @@
 """What a target's answer may be, and what of it is kept."""
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -79,3 +80,44 @@ def test_an_output_of_any_kind_becomes_text():
     assert [READ.value({"output": value})["text"] for value in ("a", None, 3, ["ü"], {"a": True})] == [
         "a", "", "3", '["ü"]', '{"a": true}',
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("printed", "notes"),
+    [
+        ('Loading weights…\n{"output": "billing", "steps": 3}\n', "Loading weights…"),
+        ('{"output": "billing", "steps": 3}\nDone.\n', "Done."),
+        ('{"type": "event"}\n{"output": "a draft"}\n{\n  "output": "billing",\n  "steps": 3\n}', "a draft"),
+    ],
+)
+def test_notes_that_a_program_prints_beside_its_answer_are_left_out_and_told_once(caplog, printed, notes):
+    reader = AnswerReader("target 'x'")
+    for _ in range(2):
+        answer = reader.text(printed)
+        assert (answer["text"], answer["steps"]) == ("billing", 3)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert notes in said
+    assert said.endswith("print notes to standard error")
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ['I write {"output": "x"} here.', '{"type": "event"}\n{"type": "end"}', "{not json}", '"output" {\n}'],
+)
+def test_a_text_without_an_object_of_its_own_lines_is_the_answer_itself(printed):
+    assert AnswerReader("x").text(printed)["text"] == printed
+
+
+@pytest.mark.parametrize("printed", ["{'output': 'billing', 'steps': 3}\n", '{"output": "bil'])
+def test_an_object_that_was_meant_and_is_no_json_is_no_answer_in_words(printed):
+    with pytest.raises(EngineError, match="begins as an object and is no JSON") as error:
+        READ.text(printed)
+    assert "json.dumps" in str(error.value)
+
+
+def test_numbers_of_other_kinds_are_numbers():
+    np = pytest.importorskip("numpy")
+    answer = READ.value({"output": "x", "tokens": np.int64(7), "cost_usd": Decimal("0.25")})
+    assert (answer["usage"]["total_tokens"], answer["cost_usd"]) == (7, 0.25)
+    with pytest.raises(EngineError, match="leave the key out where it is not known"):
+        READ.value({"output": "x", "cost_usd": Decimal("NaN")})

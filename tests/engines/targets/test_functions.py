@@ -1,10 +1,15 @@
 """Python functions as targets: what they are given, what their mistakes say, and what they may not do."""
 
 import asyncio
+import io
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from pcsuite._util.threads import leave_working_folder
 from pcsuite.errors import ConfigError, EngineError
 from pcsuite.prompts.verbatim import chat_piece
 from support.targets import adapter_for, ask, program, request_for
@@ -211,3 +216,109 @@ def test_a_call_without_a_row_has_an_empty_item(tmp_path):
     adapter = function(tmp_path, "def answer(prompt, item): return str(item)")
     assert adapter.generate("x", GREEDY, 1)["text"] == "{}"
     asyncio.run(adapter.aclose())
+
+
+def test_a_generator_and_an_argument_by_position_are_refused_before_anything_is_asked(tmp_path):
+    program(
+        tmp_path,
+        "app.py",
+        """
+        def parts(prompt): yield prompt
+        async def stream(prompt): yield prompt
+        class Stream:
+            def __call__(self, prompt): yield prompt
+        each = Stream()
+        def placed(prompt, /): return prompt
+        """,
+    )
+    for name in ("parts", "stream", "each"):
+        with pytest.raises(ConfigError, match="is a generator, and an answer is read whole"):
+            adapter_for(tmp_path, f"app.py:{name}")
+    with pytest.raises(ConfigError, match="takes 'prompt' by its position alone"):
+        adapter_for(tmp_path, "app.py:placed")
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_function_that_ends_the_program_is_a_failed_call_with_its_line(tmp_path, kind):
+    program(tmp_path, "app.py", f"import sys\n{kind} answer(prompt):\n    sys.exit(3)\n")
+    with pytest.raises(EngineError, match=r"app.py:3: RuntimeError: SystemExit: 3"):
+        ask(adapter_for(tmp_path, "app.py:answer"), request_for())
+
+
+def test_a_decorator_that_hides_the_arguments_is_told_how_to_show_them(tmp_path):
+    program(
+        tmp_path,
+        "app.py",
+        """
+        def traced(function):
+            return lambda *words, **named: function(*words, **named)
+        @traced
+        def answer(prompt): return prompt
+        """,
+    )
+    with pytest.raises(EngineError, match="functools.wraps shows it"):
+        ask(adapter_for(tmp_path, "app.py:answer"), request_for())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives a thread a working folder of its own")
+def test_a_plain_function_may_go_to_another_folder_and_the_run_stays(tmp_path, monkeypatch):
+    """Agents go to the folder they work in; everything that the run writes by a relative path must not follow."""
+    (tmp_path / "elsewhere").mkdir()
+    program(
+        tmp_path,
+        "app.py",
+        """
+        import os, subprocess, time
+        def answer(prompt, item):
+            os.chdir("elsewhere")
+            time.sleep(0.3)
+            return os.path.basename(subprocess.check_output("pwd", text=True).strip())
+        """,
+    )
+    monkeypatch.chdir(tmp_path)
+    if not in_thread_of_its_own(leave_working_folder):
+        pytest.skip("this system does not let us")
+    adapter = adapter_for(tmp_path, "app.py:answer", concurrency=3)
+    assert [one["text"] for one in ask(adapter, *[request_for()] * 3)] == ["elsewhere"] * 3
+    assert Path.cwd() == tmp_path
+
+
+def in_thread_of_its_own(job):
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(job).result()
+
+
+def test_where_the_run_would_follow_it_is_put_back_and_refused(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    program(
+        tmp_path,
+        "app.py",
+        'import os\nasync def answer(prompt):\n    os.chdir("elsewhere")\n    return "x"\n',
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(EngineError, match="went to another working folder") as error:
+        ask(adapter_for(tmp_path, "app.py:answer"), request_for())
+    assert error.value.refuses_all
+    assert Path.cwd() == tmp_path
+
+
+def test_standard_output_is_the_run_s_own(tmp_path, monkeypatch):
+    program(
+        tmp_path,
+        "app.py",
+        """
+        import io, sys
+        def instead(prompt):
+            sys.stdout = io.StringIO()
+            return "x"
+        def closes(prompt):
+            sys.stdout.close()
+            return "x"
+        """,
+    )
+    ours = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", ours)
+    ask(adapter_for(tmp_path, "app.py:instead"), request_for())
+    assert sys.stdout is ours
+    with pytest.raises(EngineError, match="closed standard output, where the result is to be shown"):
+        ask(adapter_for(tmp_path, "app.py:closes"), request_for())

@@ -352,3 +352,9 @@ def test_names_that_are_no_text_are_shown_escaped(tmp_path):
     copies.close()
     assert printable(odd) == "a\\udcff\\nb"
     remove_tree(tmp_path / "nothing")  # is no error
+
+
+def test_two_files_of_a_prompt_that_are_one_by_a_link_are_refused(project, copies):
+    with pytest.raises(ConfigError, match="CLAUDE.md and another file of the prompt are one by a link"):
+        copies.take({"AGENTS.md": b"old", "CLAUDE.md": b"new"})
+    assert list(copies.folder.iterdir()) == []

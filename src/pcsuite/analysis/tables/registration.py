@@ -98,6 +98,11 @@ LOOKS = TableSpec(
         Column("moved", "items that gained or lost, where planned looks go by signs alone", form="number"),
         Column("no_worse", "whether a planned look rules out a loss of the margin", form="text"),
         Column(
+            "most_lost",
+            "the limit of the loss by which one of the margin is ruled out; empty where none is",
+            form="difference",
+        ),
+        Column(
             "unbiased",
             "mean difference without the bias of stopping, of the look that stopped the arm",
             form="difference",

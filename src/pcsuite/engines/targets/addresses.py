@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.http import HttpResponse, encode_body, new_session, send
@@ -21,11 +23,13 @@ from pcsuite.errors import ConfigError, EngineError, did_you_mean
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
+_LOGGER = logging.getLogger("pcsuite")
 PLACEHOLDERS = ("prompt", "messages", "item", "input", "seed", "files")
 """What a template may show; ``item.COLUMN`` is one column of the item."""
 READABLE = tuple(key for key in ANSWER_KEYS if key != "output")
 """What may be read from a response beside the answer."""
 _PLACEHOLDER = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
+_CHARSET = re.compile(r"charset=\s*[\"']?([\w.:-]+)")
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
 _SLACK_S = 30.0
 """Seconds by which the connection's own limit is longer than the target's, which is an outcome and goes first."""
@@ -59,6 +63,7 @@ class AddressTarget:
         self._paths = {} if answer is None else {"output": answer}
         self._paths |= read or {}
         self._reader = AnswerReader(name)
+        self._warned_of_page = False
         self._sessions: dict[asyncio.AbstractEventLoop, ClientSession] = {}
 
     async def ask(self, call: TargetCall) -> Generation:
@@ -152,13 +157,24 @@ class AddressTarget:
         return fill(self._body)
 
     def _read(self, reply: HttpResponse) -> Generation:
-        text = reply.body.decode("utf-8", "replace")
+        kind = reply.headers.get("Content-Type", "").casefold()
+        text = _decoded_by(reply.body, kind)
         if not 200 <= reply.status < 300:
             error = status_error(reply.status, text, retry_after_seconds(reply.headers), None)
             raise error.reworded(redact(f"{self.name}: {error.message}"), hint=error.hint)
-        is_json = "json" in reply.headers.get("Content-Type", "").casefold()
+        if "event-stream" in kind:
+            raise EngineError(
+                f"{self.name} streams events, and an answer is read whole",
+                hint='ask it not to stream, for example "stream": false in --target-body',
+                refuses_all=True,
+            )
+        if "text/html" in kind and not self._warned_of_page:
+            self._warned_of_page = True
+            _LOGGER.warning(
+                "%s: its answers are web pages (%s)", self.name, shorten(redact(text.strip()), 60)
+            )
         if not self._paths:
-            return self._reader.value(self._decoded(text)) if is_json else self._reader.text(text)
+            return self._reader.value(self._decoded(text)) if "json" in kind else self._reader.text(text)
         import jmespath
 
         document = self._decoded(text)
@@ -181,6 +197,18 @@ class AddressTarget:
             raise EngineError(
                 f"{self.name}: the response is no JSON ({shorten(str(error), 80)})", retryable=True
             ) from None
+
+
+def _decoded_by(body: bytes, kind: str) -> str:
+    """A response's text by the character set that its content type names; UTF-8 where that is none we know.
+
+    >>> _decoded_by("né".encode("latin-1"), "text/plain; charset=iso-8859-1"), _decoded_by("né".encode(), "text/plain")
+    ('né', 'né')
+    """
+    named = _CHARSET.search(kind)
+    with suppress(LookupError):
+        return body.decode(named[1] if named else "utf-8", "replace")
+    return body.decode("utf-8", "replace")
 
 
 def _shown(value: Any) -> str:

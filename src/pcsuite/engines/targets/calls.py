@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 from pcsuite._util.secrets import redact
-from pcsuite._util.text import read_json, shorten
+from pcsuite._util.text import check_depth, read_json, shorten
 from pcsuite.engines.adapters.base import Generation, Request, Usage, chat_messages, token_usage
 from pcsuite.errors import EngineError, did_you_mean
 from pcsuite.prompts.verbatim import decode_chat, without_files
@@ -26,6 +30,10 @@ ANSWER_KEYS = (
     "output", "tokens", "cost_usd", "steps", "tool_calls", "transcript", "loaded", "artifacts", "seed_honoured",
 )  # fmt: skip
 """What an answer that is an object may say; ``output`` it must."""
+_NOTES = "\n"
+"""What stands for notes among the keys that were warned of."""
+_MOST_TRIES = 1_000
+_MEANT = re.compile(r"\s*\{\s*[\"']output[\"']\s*:")
 _PROMPT_TOKENS = ("prompt_tokens", "input_tokens", "prompt", "input")
 _COMPLETION_TOKENS = ("completion_tokens", "output_tokens", "completion", "output")
 
@@ -69,6 +77,27 @@ class TargetCall:
         return json.dumps(self.document(), default=str).encode() + b"\n"
 
 
+def _object_within(text: str) -> tuple[dict[str, Any], str] | None:
+    """The last JSON object with ``output`` that stands on lines of its own in a text, and the text around it."""
+    found, decoder, tries = None, json.JSONDecoder(), 0
+    position = text.find("{") if '"output"' in text else -1
+    while position >= 0 and tries < _MOST_TRIES:
+        end = position + 1
+        begins = text.rfind("\n", 0, position) + 1
+        if not text[begins:position].strip():
+            tries += 1
+            try:
+                value, end = decoder.raw_decode(text, position)
+                rest = text[end:].partition("\n")[0]
+                if isinstance(value, dict) and "output" in value and not rest.strip():
+                    check_depth(text[position:end], value)
+                    found = value, text[:position] + text[end:]
+            except (ValueError, RecursionError):
+                end = position + 1
+        position = text.find("{", end)
+    return found
+
+
 class AnswerReader:
     """Reads a target's answers into generations; says once which of their keys mean nothing here."""
 
@@ -79,8 +108,11 @@ class AnswerReader:
     def text(self, text: str) -> Generation:
         """An answer as a command prints it: a JSON object with ``output``, or anything else as it is.
 
-        Line ends at the end of a plain text are the program's, and are left out.
+        Of a text in which such an object stands on lines of its own (a program that prints notes too) the last of them
+        is the answer, which is warned of once. Line ends at the end of a plain text are the program's, and are left
+        out. Raises :class:`EngineError` where an object with ``output`` was meant and cannot be read.
         """
+        text = text.removeprefix("\ufeff")
         if text.lstrip().startswith("{"):
             try:
                 value = read_json(text)
@@ -88,6 +120,21 @@ class AnswerReader:
                 value = None
             if isinstance(value, dict):
                 return self.value(value)
+        found = _object_within(text)
+        if found is not None:
+            value, notes = found
+            if _NOTES not in self._told:
+                self._told.add(_NOTES)
+                _LOGGER.warning(
+                    "%s: what it prints beside its answer is left out (%r): print notes to standard error",
+                    self.name, shorten(redact(" ".join(notes.split())), 80),
+                )  # fmt: skip
+            return self.value(value)
+        if _MEANT.match(text):
+            raise self._wrong(
+                f"answered with what begins as an object and is no JSON: {shorten(redact(text.strip()), 100)}",
+                hint="print json.dumps({…}), not the object itself",
+            )
         return self.value(text.rstrip("\r\n"))
 
     def value(self, value: Any) -> Generation:
@@ -167,9 +214,16 @@ class AnswerReader:
         return int(number)
 
     def _amount(self, value: Any, key: str) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-            raise self._wrong(f"'{key}' of its answer is {shorten(repr(value), 60)}, not a number from 0 on")
-        return float(value)
+        number = math.nan
+        if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):  # of numpy too
+            with suppress(OverflowError):
+                number = float(value)
+        if not 0 <= number < math.inf:
+            raise self._wrong(
+                f"'{key}' of its answer is {shorten(repr(value), 60)}, not a number from 0 on",
+                hint="leave the key out where it is not known",
+            )
+        return number
 
     def _steps(self, transcript: Any) -> list[dict[str, Any]]:
         if not isinstance(transcript, (list, tuple)):
@@ -206,7 +260,8 @@ class AnswerReader:
         return kept if isinstance(kept, list) else [kept]
 
     def _wrong(self, problem: str, hint: str | None = None) -> EngineError:
-        return EngineError(f"{self.name} {problem}", hint=hint, refuses_all=True)
+        colon = ":" if problem.startswith("'") else ""
+        return EngineError(f"{self.name}{colon} {problem}", hint=hint, refuses_all=True)
 
 
 def _as_json(value: Any) -> str:

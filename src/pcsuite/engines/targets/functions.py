@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 import threading
 import time
@@ -12,12 +13,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, TextIO
 
 from pcsuite._util import code
 from pcsuite._util.files import unreadable_text
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.text import describe
+from pcsuite._util.threads import leave_working_folder
 from pcsuite.config.targets import imported_beside
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.engines.targets.calls import AnswerReader, TargetCall, out_of_time
@@ -63,10 +65,10 @@ class FunctionTarget:
     async def ask(self, call: TargetCall) -> Generation:
         """The answer to a call; what the function raises is a failed call with file and line."""
         arguments = self._arguments_of(call)
-        started = time.monotonic()
+        started, surroundings = time.monotonic(), _Surroundings.now()
         task: asyncio.Future[Any]
         if self.is_async:
-            task = asyncio.ensure_future(self._function(**arguments))
+            task = asyncio.ensure_future(_awaited(self._function(**arguments)))
         else:
             task = _in_thread(lambda: self._function(**arguments))
         try:
@@ -78,14 +80,22 @@ class FunctionTarget:
         except asyncio.CancelledError:
             task.cancel()
             raise
-        except (Exception, SystemExit) as error:
+        except Exception as error:
             if isinstance(error, EngineError):
                 raise
             where = self._line(error)
+            hint = None
+            if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
+                hint = (
+                    "a decorator that takes **kwargs hides what its function takes: functools.wraps shows it"
+                )
             raise EngineError(
                 f"{self.name}: {where}{describe(error)}",
+                hint=hint,
                 retryable=isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError)),
             ) from error
+        if changed := surroundings.restored():
+            raise EngineError(f"{self.name} {changed}", hint=_AS_A_COMMAND, refuses_all=True)
         answer = self._reader.value(value)
         answer["latency_ms"] = round((time.monotonic() - started) * 1000, 3)
         return answer
@@ -134,8 +144,41 @@ class _TimeIsUpError(Exception):
     """The function took longer than it may."""
 
 
+class _Surroundings(NamedTuple):
+    """What a function shares with the run that calls it."""
+
+    folder: str
+    output: TextIO
+
+    @classmethod
+    def now(cls) -> _Surroundings:
+        """As they are before a call."""
+        folder = ""
+        with suppress(OSError):
+            folder = str(Path.cwd())
+        return cls(folder, sys.stdout)
+
+    def restored(self) -> str:
+        """Put back what a call has changed; what must be said of it, empty where nothing needs to be."""
+        if sys.stdout is not self.output:
+            sys.stdout = self.output
+        if self.output.closed:
+            return "closed standard output, where the result is to be shown"
+        now = self.now().folder
+        if self.folder and now != self.folder:
+            os.chdir(self.folder)
+            return f"went to another working folder ({now}), from which no result of the run would be found"
+        return ""
+
+
+_AS_A_COMMAND = "give cwd= to what it starts, or ask it as a command: --target 'python …'"
+
+
 async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
+    try:
+        return await value
+    except SystemExit as exit_:
+        raise _as_failure(exit_) from None
 
 
 def _in_thread(job: Callable[[], Any]) -> asyncio.Future[Any]:
@@ -154,12 +197,13 @@ def _in_thread(job: Callable[[], Any]) -> asyncio.Future[Any]:
     def work() -> None:
         value: Any = None
         error: BaseException | None = None
+        leave_working_folder()
         try:
             value = job()
         except StopIteration as stop:  # no future can hold one
             error = RuntimeError(f"StopIteration: {stop}")
         except SystemExit as exit_:
-            error = RuntimeError(f"SystemExit: {exit_.code}")
+            error = _as_failure(exit_)
         except BaseException as raised:
             error = raised
         with suppress(RuntimeError):  # the loop is gone: nobody waits for it any more
@@ -167,6 +211,11 @@ def _in_thread(job: Callable[[], Any]) -> asyncio.Future[Any]:
 
     threading.Thread(target=work, name="target-function", daemon=True).start()
     return future
+
+
+def _as_failure(exit_: SystemExit) -> RuntimeError:
+    """A program that was ended as a failed call: on the event loop it would end the whole run."""
+    return RuntimeError(f"SystemExit: {exit_.code}").with_traceback(exit_.__traceback__)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -179,6 +228,14 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[tuple[str, ...]
     """The arguments of a call that a function takes, and whether ``messages`` is among them."""
     if inspect.isclass(function):
         raise ConfigError(f"{name} is a class", hint="name a function, or an object that can be called")
+    call = getattr(function, "__call__", None)  # noqa: B004  the bound method is looked at
+    if any(map(inspect.isgeneratorfunction, (function, call))) or any(
+        map(inspect.isasyncgenfunction, (function, call))
+    ):
+        raise ConfigError(
+            f"{name} is a generator, and an answer is read whole",
+            hint='a function that returns "".join(…) of what it yields',
+        )
     if not callable(function):
         runnable = callable(getattr(function, "invoke", None))
         hint = "def answer(prompt, item): return chain.invoke(…)" if runnable else "name a function"
@@ -193,6 +250,11 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[tuple[str, ...]
     for each in parameters:
         if each.name in ARGUMENTS and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
             takes.append(each.name)
+        elif each.name in ARGUMENTS and each.kind is each.POSITIONAL_ONLY:
+            raise ConfigError(
+                f"{name} takes '{each.name}' by its position alone",
+                hint="arguments are given by name: no '/'",
+            )
         elif each.default is each.empty and each.kind is not each.VAR_POSITIONAL:
             raise ConfigError(
                 f"{name} takes '{each.name}', which no call has",

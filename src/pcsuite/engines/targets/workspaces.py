@@ -107,7 +107,12 @@ class Workspaces:
         and leaves nothing then.
         """
         folder = self.folder / str(next(self._numbers))
-        placed = {self.template.place(path): content for path, content in (files or {}).items()}
+        placed: dict[str, bytes | None] = {}
+        for path, content in (files or {}).items():
+            place = self.template.place(path)
+            if place in placed:  # whichever came last would stand there, whatever the arm has of the other
+                raise ConfigError(f"{printable(path)} and another file of the prompt are one by a link")
+            placed[place] = content
         try:
             copied = _copy(self.template, folder, placed)
         except BaseException as error:
