@@ -211,3 +211,65 @@ def test_a_call_without_a_row_has_an_empty_item(tmp_path):
     adapter = function(tmp_path, "def answer(prompt, item): return str(item)")
     assert adapter.generate("x", GREEDY, 1)["text"] == "{}"
     asyncio.run(adapter.aclose())
+
+
+ENDS = '''
+import asyncio, sys
+
+
+class Panic(BaseException):
+    """As extensions raise it."""
+
+
+def panic(prompt):
+    raise Panic("index out of bounds")
+
+
+def interrupt(prompt):
+    raise KeyboardInterrupt
+
+
+def cancelled(prompt):
+    raise asyncio.CancelledError
+
+
+def closes(prompt):
+    raise GeneratorExit
+
+
+async def panic_later(prompt):
+    raise Panic("index out of bounds")
+
+
+async def interrupt_later(prompt):
+    raise KeyboardInterrupt
+
+
+async def exit_later(prompt):
+    sys.exit(3)
+
+
+async def closes_later(prompt):
+    raise GeneratorExit
+'''
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("panic", "app.py:9: Panic: index out of bounds"),
+        ("interrupt", "app.py:13: KeyboardInterrupt"),
+        ("cancelled", "app.py:17: CancelledError"),
+        ("closes", "app.py:21: GeneratorExit"),
+        ("panic_later", "app.py:25: Panic: index out of bounds"),
+        ("interrupt_later", "app.py:29: KeyboardInterrupt"),
+        ("exit_later", "app.py:33: SystemExit: 3"),
+        ("closes_later", "app.py:37: GeneratorExit"),
+    ],
+)
+def test_what_would_end_a_program_fails_its_call_alone(tmp_path, name, said):
+    """A panic of an extension, a cancellation that escaped: the other calls and their rows go on."""
+    with pytest.raises(EngineError) as failed:
+        one(tmp_path, ENDS, name=name)
+    assert failed.value.message.endswith(said)
+    assert not failed.value.retryable

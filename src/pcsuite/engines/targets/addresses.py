@@ -27,6 +27,7 @@ READABLE = tuple(key for key in ANSWER_KEYS if key != "output")
 """What may be read from a response beside the answer."""
 _PLACEHOLDER = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
+_CHARSET = re.compile(r"(?i);\s*charset\s*=\s*[\"']?([\w.:-]+)")
 _SLACK_S = 30.0
 """Seconds by which the connection's own limit is longer than the target's, which is an outcome and goes first."""
 
@@ -125,6 +126,7 @@ class AddressTarget:
                     f"{self.name}: the template shows the prompt, and that is a chat of messages",
                     hint="put {{ messages }} in its place",
                     refuses_all=True,
+                    unasked=True,
                 )
             kind, dot, key = name.partition(".")
             if not dot:
@@ -133,7 +135,9 @@ class AddressTarget:
             if key not in mapping:
                 have = ", ".join(map(str, mapping)) or "nothing"
                 raise EngineError(
-                    f"{self.name}: the template shows {name}, and the {kind} has {have}", refuses_all=True
+                    f"{self.name}: the template shows {name}, and the {kind} has {have}",
+                    refuses_all=True,
+                    unasked=True,
                 )
             return mapping[key]
 
@@ -152,11 +156,12 @@ class AddressTarget:
         return fill(self._body)
 
     def _read(self, reply: HttpResponse) -> Generation:
-        text = reply.body.decode("utf-8", "replace")
+        kind = reply.headers.get("Content-Type", "")
+        text = _decoded_body(reply.body, kind)
         if not 200 <= reply.status < 300:
             error = status_error(reply.status, text, retry_after_seconds(reply.headers), None)
             raise error.reworded(redact(f"{self.name}: {error.message}"), hint=error.hint)
-        is_json = "json" in reply.headers.get("Content-Type", "").casefold()
+        is_json = "json" in kind.casefold()
         if not self._paths:
             return self._reader.value(self._decoded(text)) if is_json else self._reader.text(text)
         import jmespath
@@ -181,6 +186,15 @@ class AddressTarget:
             raise EngineError(
                 f"{self.name}: the response is no JSON ({shorten(str(error), 80)})", retryable=True
             ) from None
+
+
+def _decoded_body(body: bytes, content_type: str) -> str:
+    """A response's text in the character set that it names, UTF-8 where it names none that is known."""
+    named = _CHARSET.search(content_type)
+    try:
+        return body.decode(named[1] if named else "utf-8", "replace")
+    except LookupError:
+        return body.decode("utf-8", "replace")
 
 
 def _shown(value: Any) -> str:

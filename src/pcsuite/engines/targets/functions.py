@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pcsuite._util import code
+from pcsuite._util import code, signals
 from pcsuite._util.files import unreadable_text
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.text import describe
@@ -66,21 +66,22 @@ class FunctionTarget:
         started = time.monotonic()
         task: asyncio.Future[Any]
         if self.is_async:
-            task = asyncio.ensure_future(self._function(**arguments))
+            task = asyncio.ensure_future(_contained(self._function(**arguments)))
         else:
             task = _in_thread(lambda: self._function(**arguments))
         try:
             value = await self._in_time(task, started)
             if inspect.isawaitable(value):
-                value = await self._in_time(asyncio.ensure_future(_awaited(value)), started)
+                value = await self._in_time(asyncio.ensure_future(_contained(value)), started)
         except _TimeIsUpError:
             return out_of_time(time.monotonic() - started)
         except asyncio.CancelledError:
             task.cancel()
             raise
-        except (Exception, SystemExit) as error:
-            if isinstance(error, EngineError):
+        except Exception as caught:
+            if isinstance(caught, EngineError):
                 raise
+            error = caught.error if isinstance(caught, _EscapedError) else caught
             where = self._line(error)
             raise EngineError(
                 f"{self.name}: {where}{describe(error)}",
@@ -106,6 +107,9 @@ class FunctionTarget:
             raise _TimeIsUpError
         if task.cancelled():
             raise EngineError(f"{self.name} cancelled its own call")
+        error = task.exception()
+        if error is not None and not isinstance(error, Exception) and signals.received() is None:
+            raise _EscapedError(error)
         return task.result()
 
     def _arguments_of(self, call: TargetCall) -> dict[str, Any]:
@@ -114,6 +118,7 @@ class FunctionTarget:
                 f"{self.name} takes 'prompt', and the prompt is a chat of {len(call.messages)} messages",
                 hint="take 'messages', a list of {role, content}",
                 refuses_all=True,
+                unasked=True,
             )
         values = {
             "prompt": call.prompt,
@@ -134,8 +139,22 @@ class _TimeIsUpError(Exception):
     """The function took longer than it may."""
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
+class _EscapedError(Exception):
+    """What would end a program (``SystemExit``, a panic of an extension, a cancellation): it fails its call alone."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+async def _contained(value: Awaitable[Any]) -> Any:
+    """What an awaitable returns; what of its errors a task would pass on to the event loop stays with the call."""
+    try:
+        return await value
+    except (KeyboardInterrupt, SystemExit) as error:
+        if signals.received() is not None:  # it is the user's, and meant for us
+            raise
+        raise _EscapedError(error) from error
 
 
 def _in_thread(job: Callable[[], Any]) -> asyncio.Future[Any]:
@@ -156,12 +175,11 @@ def _in_thread(job: Callable[[], Any]) -> asyncio.Future[Any]:
         error: BaseException | None = None
         try:
             value = job()
-        except StopIteration as stop:  # no future can hold one
-            error = RuntimeError(f"StopIteration: {stop}")
-        except SystemExit as exit_:
-            error = RuntimeError(f"SystemExit: {exit_.code}")
+        except Exception as raised:
+            # No future can hold a StopIteration.
+            error = _EscapedError(raised) if isinstance(raised, StopIteration) else raised
         except BaseException as raised:
-            error = raised
+            error = _EscapedError(raised)
         with suppress(RuntimeError):  # the loop is gone: nobody waits for it any more
             loop.call_soon_threadsafe(settle, value, error)
 
