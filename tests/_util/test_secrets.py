@@ -175,5 +175,5 @@ def test_the_end_of_a_text_does_not_begin_with_the_rest_of_a_secret():
     for kept in range(200, 200 + len(WRAPPED)):
         shown = redacted_end(whole[-kept:], 1000, kept=kept)
         assert not any(WRAPPED[-length:] in shown for length in (4, 12))
-    assert redacted_end(b" said \n", 10, kept=100) == "said"
+    assert redacted_end(b" said\n", 10, kept=100) == " said\n"
     assert redacted_end(b"0123456789abc", 10, kept=100) == "\u2026456789abc"

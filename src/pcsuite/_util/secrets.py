@@ -160,7 +160,6 @@ def redacted_end(data: bytes, most: int, *, kept: int) -> str:
     text = redact(data.decode("utf-8", "replace"))
     if len(data) >= kept:
         text = text[_LONGEST_SPELLING * max(map(len, _known), default=0) :]
-    text = text.strip()
     return text if len(text) <= most else "…" + text[1 - most :]
 
 

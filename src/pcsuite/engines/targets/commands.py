@@ -224,7 +224,7 @@ class CommandTarget:
 
 def _shown(errors: bytes) -> str:
     """The end of standard error as a row keeps it."""
-    return redacted_end(errors, STDERR_KEPT, kept=4 * STDERR_KEPT)
+    return redacted_end(errors, STDERR_KEPT, kept=4 * STDERR_KEPT).strip()
 
 
 def _last_lines(stderr: str) -> str:
