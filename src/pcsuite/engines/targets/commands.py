@@ -223,8 +223,9 @@ class CommandTarget:
 
 
 def _shown(errors: bytes) -> str:
-    """The end of standard error as a row keeps it."""
-    return redacted_end(errors, STDERR_KEPT, kept=4 * STDERR_KEPT).strip()
+    """The end of standard error as a row keeps it: without secrets and the blanks around it."""
+    said = errors.rstrip()
+    return redacted_end(said, STDERR_KEPT, kept=4 * STDERR_KEPT - (len(errors) - len(said))).lstrip()
 
 
 def _last_lines(stderr: str) -> str:
