@@ -1,7 +1,11 @@
 """Python functions as targets: what they are given, what their mistakes say, and what they may not do."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -273,3 +277,35 @@ def test_what_would_end_a_program_fails_its_call_alone(tmp_path, name, said):
         one(tmp_path, ENDS, name=name)
     assert failed.value.message.endswith(said)
     assert not failed.value.retryable
+
+
+def test_a_function_that_swallows_its_cancellation_holds_up_nobody(tmp_path):
+    """In a process of its own: a loop that waits for it would never end."""
+    program(
+        tmp_path,
+        "app.py",
+        """
+        import asyncio
+
+        async def answer(prompt):
+            while True:
+                try:
+                    await asyncio.sleep(60)
+                except BaseException as error:
+                    if isinstance(error, GeneratorExit):
+                        raise
+        """,
+    )
+    asking = (
+        "from support.targets import adapter_for, ask, request_for\n"
+        "for answer in ask(adapter_for('.', 'app.py:answer', timeout_s=0.2), *[request_for()] * 3):\n"
+        "    print(answer['finish_reason'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", asking],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert done.stdout.split() == ["out_of_time"] * 3, done.stderr
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr

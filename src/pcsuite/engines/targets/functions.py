@@ -103,7 +103,11 @@ class FunctionTarget:
         done, _ = await asyncio.wait({task}, timeout=left)
         if not done:
             task.cancel()
-            await asyncio.wait({task}, timeout=_CANCEL_WAIT_S)
+            _, stubborn = await asyncio.wait({task}, timeout=_CANCEL_WAIT_S)
+            if stubborn and isinstance(task, asyncio.Task):
+                # It swallows its cancellation, and the end of the loop would wait for it for ever.
+                asyncio._unregister_task(task)
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
             raise _TimeIsUpError
         if task.cancelled():
             raise EngineError(f"{self.name} cancelled its own call")
