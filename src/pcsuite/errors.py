@@ -208,6 +208,7 @@ class EngineError(PcsuiteError):
         outcome: CallOutcome = "failed",
         refuses_all: bool = False,
         refused: tuple[str, ...] = (),
+        unasked: bool = False,
     ) -> None:
         super().__init__(message, hint=hint)
         self.outcome: CallOutcome = outcome
@@ -221,6 +222,8 @@ class EngineError(PcsuiteError):
         """Whether it speaks of the key, the account, the address or the model's name, not of the one call."""
         self.refused = refused
         """Names in a server's refusal of parameters, likeliest first; an adapter knows which of them it sent."""
+        self.unasked = unasked
+        """Whether it happened before anything was asked, so that nothing was used."""
 
     def reworded(self, message: str, *, hint: str | None) -> EngineError:
         """The same error in other words; its kind, status and all that the retry policy goes by stay."""
@@ -235,6 +238,7 @@ class EngineError(PcsuiteError):
             outcome=self.outcome,
             refuses_all=self.refuses_all,
             refused=self.refused,
+            unasked=self.unasked,
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcsuite._util.secrets import looks_secret, masked, public_url, redact, remember
+from pcsuite._util.secrets import looks_secret, masked, public_url, redact, redacted_end, remember
 
 OWN = "my-own/secret+42="
 
@@ -137,3 +137,43 @@ def test_the_escapes_that_json_and_html_like():
     remember("slash/amp&key=99")
     for written in (r"slash\/amp&key=99", "slash/amp&amp;key=99", "slash&sol;amp&amp;key&equals;99"):
         assert redact(written, guess=False) == "***"
+
+
+WRAPPED = "wrapped-Secret_0123456789+abcdefghij/KLMNOP=42"
+
+
+@pytest.mark.parametrize("every", [8, 20, 76])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n    ", "\\n"])
+def test_a_secret_that_line_breaks_part(every, end):
+    """As ``base64``, ``xxd -p`` and ``fold`` print what is long."""
+    remember(WRAPPED)
+    data = f"HOME=/root PATH=/usr/bin KEY={WRAPPED} USER=me".encode()
+    for written in (base64.b64encode(data).decode(), data.hex(), data.hex().upper(), data.decode()):
+        broken = end.join(written[at : at + every] for at in range(0, len(written), every))
+        cleaned = redact(broken, guess=False)
+        assert "***" in cleaned
+        joined = "".join(cleaned.replace("\\n", "").split())
+        core = base64.b64encode(WRAPPED.encode()[3:-4]).decode()[4:-4]
+        for form in (
+            core,
+            WRAPPED[6:-6],
+            WRAPPED.encode().hex()[12:-12],
+            WRAPPED.encode().hex()[12:-12].upper(),
+        ):
+            assert form not in joined
+
+
+def test_what_is_left_of_utf_16():
+    remember(WRAPPED)
+    for coding in ("utf-16-le", "utf-16-be"):
+        assert "3\x004\x005" not in redact(WRAPPED.encode(coding).decode("utf-8", "replace"), guess=False)
+
+
+def test_the_end_of_a_text_does_not_begin_with_the_rest_of_a_secret():
+    remember(WRAPPED)
+    whole = (f"{WRAPPED} " * 40).encode()
+    for kept in range(200, 200 + len(WRAPPED)):
+        shown = redacted_end(whole[-kept:], 1000, kept=kept)
+        assert not any(WRAPPED[-length:] in shown for length in (4, 12))
+    assert redacted_end(b" said\n", 10, kept=100) == " said\n"
+    assert redacted_end(b"0123456789abc", 10, kept=100) == "\u2026456789abc"

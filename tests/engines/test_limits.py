@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from functools import partial
 from random import Random
 
 import pytest
@@ -17,7 +18,7 @@ from pcsuite.engines.limits import (
     calls_cost,
     is_overload,
 )
-from pcsuite.errors import BudgetExceededError, EngineError
+from pcsuite.errors import BudgetExceededError, ConfigError, EngineError
 
 
 def run(errors, policy=None, seed=1):
@@ -354,3 +355,61 @@ def test_what_a_server_says_that_a_call_cost_goes_before_the_price_and_needs_non
     assert calls_cost(None, [said, said]) == 0.5
     assert calls_cost(None, [said, silent]) is None
     assert calls_cost(None, []) is None
+
+
+def said(cost_usd=None):
+    answer = {**generation(10, 5), "usage_reported": False}
+    return answer if cost_usd is None else {**answer, "cost_usd": cost_usd}
+
+
+def test_calls_of_unknown_cost_go_one_at_a_time_until_one_has_said_what_it_cost():
+    async def main():
+        budget = Budget(max_cost_usd=1.0)
+        first = await budget.reserve(10, 10, own_cost=True)
+        second = asyncio.create_task(budget.reserve(10, 10, own_cost=True))
+        priced = await budget.reserve(10, 10, Price(1.0, 1.0, 1.0, 1.0, "stated"))  # what it costs is known
+        await asyncio.sleep(0)
+        assert not second.done()
+        budget.settle(first, said(0.3))
+        budget.settle(priced, said())
+        assert (await second).cost_usd == 0.3
+        third = await budget.reserve(10, 10, own_cost=True)
+        budget.settle(await second, said(0.3))
+        budget.settle(third, said(0.3))
+        with pytest.raises(BudgetExceededError, match=r"the next call may take \$0\.3000"):
+            await budget.reserve(10, 10, own_cost=True)
+        assert budget.spent_cost_usd == pytest.approx(0.9, abs=1e-4)
+
+    asyncio.run(main())
+
+
+def test_calls_that_failed_or_said_nothing_count_as_much_as_the_dearest_once_that_is_known():
+    async def main():
+        budget = Budget(max_cost_usd=10.0)
+        ask = partial(budget.reserve, 10, 10, own_cost=True)
+        budget.settle_failure(await ask(), EngineError("ended with exit status 1"))
+        budget.settle_failure(await ask(), EngineError("HTTP 500", retryable=True, status=500))
+        budget.settle(await ask(), said())
+        assert (budget.spent_cost_usd, budget.unpriced) == (0.0, 3)
+        budget.settle_failure(await ask(), EngineError("no copy could be made", unasked=True))
+        budget.settle_failure(await ask(), ConfigError("cannot be started"))
+        assert budget.unpriced == 3
+        budget.settle(await ask(), said(0.25))
+        assert (budget.spent_cost_usd, budget.unpriced) == (1.0, 0)
+        budget.settle_failure(await ask(), EngineError("ended with exit status 1"))
+        assert budget.spent_cost_usd == 1.25
+        stated = await budget.reserve(100, 50, Price(2.0, 10.0, 0.5, 0.5, "stated"), own_cost=True)
+        budget.settle_failure(stated, EngineError("ended with exit status 1"))
+        assert budget.spent_cost_usd == pytest.approx(1.25 + (100 * 2 + 50 * 10) / 1e6)
+
+    asyncio.run(main())
+
+
+def test_without_a_limit_of_money_calls_of_unknown_cost_go_at_once():
+    async def main():
+        budget = Budget(max_tokens=1000)
+        held = [await budget.reserve(10, 10, own_cost=True) for _ in range(3)]
+        budget.settle(held[0], said(0.5))
+        assert budget.spent_here.reserved_unpriced == 2
+
+    asyncio.run(main())

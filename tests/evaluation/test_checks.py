@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pcsuite._util.secrets import remember
 from pcsuite.config.definitions import CheckSpec, TaskSpec
 from pcsuite.data.items import Item
 from pcsuite.engines.targets.changed import FileChange, FolderChanges
@@ -84,6 +85,17 @@ def test_the_end_of_the_output_is_kept(tmp_path):
     assert result.output.endswith("y\nlast\n")
     assert len(result.output) == 4_000
     assert checked(tmp_path, r"printf 'a\377b'").output == "a\ufffdb"
+
+
+def test_the_output_that_is_kept_does_not_begin_with_half_a_secret(tmp_path):
+    secret = "Check-Output_Secret/0123456789+abc"
+    remember(secret)
+    (tmp_path / "settings").write_text(secret)
+    for rest in (8, 20, 30):
+        # What is shown, and what is kept to be looked through, begins in the midst of the secret.
+        for most in (4_000, 16_000):
+            words = f"cat settings; yes | tr -d '\\n' | head -c {most - rest}"
+            assert secret[-8:] not in checked(tmp_path, words).output
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")

@@ -210,3 +210,65 @@ def test_paraphrases_of_a_model_count_with_their_run(tmp_path, capsys):
     spent = read_spent(tmp_path / "outputs" / "runs" / "t.jsonl")
     assert statuses[-1] == Exit.STOPPED, capsys.readouterr()
     assert spent.tokens == EACH * len(server.bodies) <= 700
+
+
+PAID = """
+import json, os, sys, time
+
+call = json.loads(sys.stdin.readline())
+truth = os.open(os.environ["TRUTH"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+os.write(truth, b"0.05\\n")
+time.sleep(float(os.environ["NAP"]))
+print(json.dumps({"output": "billing", "cost_usd": 0.05}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_starts_that_are_killed_spend_no_more_of_the_money_than_the_limit_where_targets_say_what_they_cost(
+    tmp_path,
+):
+    """Of a target nobody knows what a call costs before one has said so, and a start may be killed before that."""
+    (tmp_path / "agent.py").write_text(PAID)
+    parts = (
+        "# Role\nYou are a clerk.",
+        "# Rules\nName the queue.",
+        "# Tone\nBe kind.",
+        "# Ticket\n{{ text }}",
+    )
+    (tmp_path / "prompt.md").write_text("\n\n".join(parts) + "\n")
+    rows = "".join(f"ticket {number},billing\n" for number in range(20))
+    (tmp_path / "tickets.csv").write_text("text,queue\n" + rows)
+    truth = tmp_path / "truth"
+    words = [
+        "ablate", "prompt.md", "--data", "tickets.csv", "--answer", "queue",
+        "--target", f"{sys.executable} -S {tmp_path / 'agent.py'}", "--model-option", "concurrency=4",
+        "--design", "leave-one-out", "--no-controls", "--no-trim", "--margin", "0.4", "--quiet", "--budget-usd", "1",
+    ]  # fmt: skip
+
+    def asked():
+        return truth.read_text().count("\n") if truth.exists() else 0
+
+    def begin(nap):
+        return subprocess.Popen(
+            [sys.executable, "-m", "pcsuite", *words],
+            cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "TRUTH": str(truth), "NAP": str(nap)},
+        )  # fmt: skip
+
+    for nap in (30, 30, 0.05, 30):
+        before = asked()
+        process = begin(nap)
+        deadline = time.monotonic() + 60
+        while asked() < before + (1 if nap == 30 else 5) and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+    log = tmp_path / "outputs" / "ablations" / "prompt" / "runs" / "prompt.jsonl"
+    assert asked() * 0.05 <= read_spent(log).cost_usd + 1e-9 <= 1.0
+    assert begin(0.0).wait(120) == Exit.STOPPED
+    spent = asked()
+    assert spent * 0.05 <= 1.0
+    assert begin(0.0).wait(120) == Exit.STOPPED
+    assert asked() == spent

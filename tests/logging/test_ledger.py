@@ -8,6 +8,7 @@ import pytest
 from pcsuite.config.profile import LimitsSection
 from pcsuite.engines.limits import Budget, with_estimated_usage
 from pcsuite.errors import BudgetExceededError, EngineError
+from pcsuite.logging import ledger
 from pcsuite.logging.ledger import Ledger, counting, last_start_ended, read_spent
 from pcsuite.logging.segments import Beside, run_names
 
@@ -171,3 +172,52 @@ def test_two_starts_at_once_are_both_counted(log):
         assert spend(log, limits, 3) == ""
         asyncio.run(ask(outer))
     assert read_spent(log).tokens == 500
+
+
+def paying(log, *steps):
+    """A start with a limit of $1 of calls that say what they cost: ``None`` failed, a number was said, ``...`` is
+    under way at the end of the start's life; what the ledger held then is left behind."""
+    limits = LimitsSection(max_cost_usd=1.0)
+    budget = Budget(max_cost_usd=1.0)
+
+    async def ask():
+        for step in steps:
+            reservation = await budget.reserve(10, 10, own_cost=True)
+            if step is None:
+                budget.settle_failure(reservation, EngineError("exit status 1"))
+            elif step is not ...:
+                budget.settle(reservation, answer(5) | {"cost_usd": step})
+
+    with counting(log, budget, limits):
+        try:
+            asyncio.run(ask())
+        finally:
+            at_the_kill = Beside.SPENT.of(log).read_bytes()
+    Beside.SPENT.of(log).write_bytes(at_the_kill)
+
+
+def test_killed_starts_whose_calls_never_said_what_they_cost_are_paid_once_it_is_known(log):
+    paying(log, ...)
+    paying(log, None, ...)
+    spent = read_spent(log)
+    assert (spent.cost_usd, spent.unpriced) == (0.0, 3)
+    assert "3 of unknown cost" in spent.words()
+    paying(log, 0.2, ...)
+    spent = read_spent(log)
+    assert (spent.cost_usd, spent.unpriced) == (pytest.approx(1.0), 0)  # 3 × 0.2, 0.2 and 0.2 under way
+    with pytest.raises(BudgetExceededError, match="of it by earlier starts"):
+        paying(log, ...)
+
+
+def test_the_time_of_a_start_that_waits_for_one_long_call_is_written(log, monkeypatch):
+    monkeypatch.setattr(ledger, "_TIME_EVERY_S", 0.05)
+
+    async def ask():
+        await budget.reserve(10, 10)
+        await asyncio.sleep(0.6)
+
+    budget = Budget()
+    with counting(log, budget, LimitsSection(run_hours=1.0)):
+        asyncio.run(ask())
+        assert 0.4 < read_spent(log).seconds < 5.0  # as a kill would leave it
+    assert [line.ended for line in read_spent(log).starts] == [True]

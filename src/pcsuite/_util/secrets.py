@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -41,14 +42,16 @@ _LEAST_IN_ANSWERS = 12
 _known: dict[str, tuple[str, ...]] = {}
 _spelled: dict[str, re.Pattern[str]] = {}
 """Each secret with every character plain or escaped: a server may escape some of them and not others."""
+_LONGEST_SPELLING = 8
+"""Characters that one character of a secret may become."""
 _ESCAPES = re.compile(r"[%\\&]")
 
 
 def remember(secret: str) -> None:
     """Know a secret from now on, for as long as the process lives; one of fewer than 6 characters is a word.
 
-    It is then found plain, in base64 wherever it begins, in hexadecimal, and with any of its characters escaped as
-    addresses, JSON, Python or HTML escape them.
+    It is then found plain, in UTF-16, in base64 wherever it begins, in hexadecimal, and with any of its characters
+    escaped as addresses, JSON, Python or HTML escape them.
     """
     secret = secret.strip()
     if len(secret) < 6 or secret in _known:
@@ -58,6 +61,7 @@ def remember(secret: str) -> None:
         data = secret.encode("utf-8", "surrogatepass")
         forms |= {quote(secret), quote(secret, safe=""), quote(quote(secret, safe=""), safe="")}
         forms |= {quote(secret, safe="").lower(), json.dumps(secret)[1:-1], data.hex(), data.hex().upper()}
+        forms.add("\0".join(secret))  # what is left of UTF-16 where it is taken for UTF-8
         for shift in range(3):
             # What stands before a secret moves its bits: the characters that depend on it alone are looked for.
             coded = base64.b64encode(b"\0" * shift + data).decode().rstrip("=")
@@ -117,6 +121,7 @@ def redact(text: str, *, guess: bool = True) -> str:
                     text = text.replace(form, MASK)
             if secret in _spelled and _ESCAPES.search(text):
                 text = _spelled[secret].sub(MASK, text)
+    text = _without_wrapped(text, guess=guess)
     if guess:
         text = _USER_INFO.sub(rf"\1{MASK}@", text)
         text = _BARE_USER_INFO.sub(f"{MASK}@", text)
@@ -124,6 +129,38 @@ def redact(text: str, *, guess: bool = True) -> str:
         text = _BEARER.sub(rf"\1\2{MASK}", text)
         text = _VENDOR_KEY.sub(MASK, text)
     return text
+
+
+def _without_wrapped(text: str, *, guess: bool) -> str:
+    """The text without secrets that line breaks part, as programs break base64, hexadecimal and long lines."""
+    lines = text.replace("\\r\\n", "\n").replace("\\n", "\n").split("\n")
+    if len(lines) == 1:
+        return text
+    joined = "".join(line.strip() for line in lines)
+    for secret, forms in _known.items():
+        if guess or len(secret) >= _LEAST_IN_ANSWERS:
+            for form in forms:
+                if form in joined:
+                    text = _wrapped(form).sub(MASK, text)
+    return text
+
+
+@lru_cache(maxsize=256)
+def _wrapped(form: str) -> re.Pattern[str]:
+    """A pattern for a form of a secret with breaks between any of its characters."""
+    return re.compile(r"(?:\s|\\[rn])*".join(map(re.escape, form)))
+
+
+def redacted_end(data: bytes, most: int, *, kept: int) -> str:
+    """The last ``most`` characters of what a program wrote, without secrets.
+
+    ``data`` is the end of it, of which ``kept`` bytes were kept: where there was more, the beginning may be the rest of
+    a secret that nobody could recognize, and is left out.
+    """
+    text = redact(data.decode("utf-8", "replace"))
+    if len(data) >= kept:
+        text = text[_LONGEST_SPELLING * max(map(len, _known), default=0) :]
+    return text if len(text) <= most else "…" + text[1 - most :]
 
 
 def looks_secret(text: str) -> bool:

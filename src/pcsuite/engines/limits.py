@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from pcsuite.config.prices import Price
 from pcsuite.config.profile import RetrySection
 from pcsuite.engines.adapters.base import Generation
-from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
+from pcsuite.errors import BudgetExceededError, ConfigError, EngineError, ErrorRateError
 
 Answered = TypeVar("Answered")
 
@@ -276,6 +276,10 @@ class Reservation:
     tokens: int
     cost_usd: float
     price: Price | None = None
+    own_cost: bool = False
+    """Whether the call itself says what it cost."""
+    unpriced: bool = False
+    """Whether there is no price and no such call has said yet what it cost, so that this one may cost anything."""
 
 
 MIN_CALLS = 50
@@ -307,6 +311,9 @@ class SpentHere(NamedTuple):
     calls: int
     failed: int
     estimated: int
+    unpriced: int
+    reserved_unpriced: int
+    dearest_usd: float | None
 
 
 def with_estimated_usage(prompt: str, prompt_tokens: int | None, generation: Generation) -> None:
@@ -341,6 +348,10 @@ class Budget:
     Before a call the worst case is reserved (the prompt, and every completion token allowed); after it the true
     usage replaces the reservation. Spent plus reserved never passes a limit. Without limits it says what was spent.
     What earlier starts of the run have spent (:mod:`pcsuite.logging.ledger`) counts.
+
+    Some systems have no price and say of each answer what it cost. A call of theirs may cost what the dearest one did;
+    until one has said so, a limit in US dollars lets them be asked one at a time. Those that never said (they failed,
+    or their start was killed) count as much as the dearest, once that is known.
     """
 
     def __init__(self, max_tokens: int | None = None, max_cost_usd: float | None = None) -> None:
@@ -351,12 +362,18 @@ class Budget:
         self.earlier_tokens = 0
         self.earlier_cost_usd = 0.0
         """What earlier starts have spent."""
+        self.dearest_usd: float | None = None
+        """Most that a call without a price said it cost, in this start or an earlier one."""
+        self.unpriced = self.earlier_unpriced = 0
+        """Calls of which nobody knows what they cost, of this start and of earlier ones; none once one has said so."""
         self.calls = self.failed = self.estimated = 0
         """Calls that were settled; those that failed, and those whose usage had to be estimated."""
-        self.claim: Callable[[int, float], object] | None = None
-        """Told, before a call is made, the tokens and US dollars that are spent or reserved with it."""
+        self.claim: Callable[[int, float, int], object] | None = None
+        """Told, before a call is made, the tokens and US dollars that are spent or reserved with it, and how many calls
+        are that may cost anything."""
         self._reserved_tokens = 0
         self._reserved_cost_usd = 0.0
+        self._reserved_unpriced = 0
         self._outstanding = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -367,17 +384,30 @@ class Budget:
         price: Price | None = None,
         *,
         batch: bool = False,
-        at_least_usd: float = 0.0,
+        own_cost: bool = False,
     ) -> Reservation:
-        """Set the worst case of a call aside; a call without a price costs ``at_least_usd``, as far as is known.
+        """Set the worst case of a call aside; ``own_cost`` is a call that says itself what it cost.
 
         Where only other reservations are in the way, wait until they are settled; where what is spent leaves
         too little, raise :class:`BudgetExceededError`.
         """
-        cost_usd = price.cost(prompt_tokens, max_tokens, batch=batch) if price is not None else at_least_usd
-        reservation = Reservation(prompt_tokens + max_tokens, cost_usd, price)
+        may_cost_anything = own_cost and price is None
+        if may_cost_anything and self.max_cost_usd is not None:
+            while self.dearest_usd is None and self._reserved_unpriced:
+                await self._next_settled()
+        unpriced = may_cost_anything and self.dearest_usd is None
+        cost_usd = (self.dearest_usd or 0.0) if may_cost_anything else 0.0
+        if price is not None:
+            cost_usd = price.cost(prompt_tokens, max_tokens, batch=batch)
+        reservation = Reservation(prompt_tokens + max_tokens, cost_usd, price, own_cost, unpriced)
         await self.acquire(reservation)
         return reservation
+
+    async def _next_settled(self) -> None:
+        """Wait until a reservation is settled."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        await waiter
 
     async def acquire(self, need: Reservation) -> None:
         """Wait for a reservation as :meth:`reserve` does.
@@ -404,9 +434,7 @@ class Budget:
                     f"the budget is used up: {spent} spent{before}, the next call may take {worst}",
                     hint="finished rows are kept; raise the limit and run again to go on",
                 )
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
-            await waiter
+            await self._next_settled()
         self.add_reservation(need)
 
     def fits(self, need: Reservation, *, beside_others: bool = True) -> bool:
@@ -425,10 +453,12 @@ class Budget:
         """Reserve what is known to fit."""
         if self.claim is not None:
             tokens = self.spent_tokens + self._reserved_tokens + reservation.tokens
-            self.claim(tokens, self.spent_cost_usd + self._reserved_cost_usd + reservation.cost_usd)
+            cost_usd = self.spent_cost_usd + self._reserved_cost_usd + reservation.cost_usd
+            self.claim(tokens, cost_usd, self.unpriced + self._reserved_unpriced + reservation.unpriced)
         self._outstanding += 1
         self._reserved_tokens += reservation.tokens
         self._reserved_cost_usd += reservation.cost_usd
+        self._reserved_unpriced += reservation.unpriced
 
     @property
     def spent_here(self) -> SpentHere:
@@ -441,6 +471,9 @@ class Budget:
             self.calls,
             self.failed,
             self.estimated,
+            self.unpriced,
+            self._reserved_unpriced,
+            self.dearest_usd,
         )
 
     def settle(self, reservation: Reservation, generation: Generation) -> None:
@@ -460,21 +493,48 @@ class Budget:
             cost_usd = calls_cost(reservation.price, [generation]) or 0.0
         elif "cost_usd" in generation:
             cost_usd = generation["cost_usd"]
+        if reservation.own_cost and not generation.get("cache_hit", False):
+            if "cost_usd" in generation:
+                self._hear_of(generation["cost_usd"])
+            elif reservation.price is None:
+                cost_usd = self._of_unknown_cost(reservation)
         self.release(reservation, tokens, cost_usd)
 
     def settle_failure(self, reservation: Reservation, error: BaseException) -> None:
         """Replace a reservation after a failed attempt (reserve once per attempt).
 
-        An HTTP error status says that nothing was generated. After a time-out, a lost connection or an
-        unreadable answer nobody knows, so the whole reservation counts as spent.
+        A model's server that answers with an HTTP error status has generated nothing. After a time-out, a lost
+        connection or an unreadable answer nobody knows, so the whole reservation counts as spent; so does it after
+        every failure of a system that says itself what it costs: it may have called many models before it failed.
         """
         status = getattr(error, "status", None)
         self.calls += 1
         self.failed += 1
-        if isinstance(error, EngineError) and (not error.retryable or (status is not None and status >= 300)):
+        refused = isinstance(error, EngineError) and (
+            not error.retryable or (status is not None and status >= 300)
+        )
+        unasked = isinstance(error, ConfigError) or (isinstance(error, EngineError) and error.unasked)
+        if unasked or (refused and not reservation.own_cost):
             self.release(reservation, 0, 0.0)
         else:
-            self.release(reservation, reservation.tokens, reservation.cost_usd)
+            cost_usd = self._of_unknown_cost(reservation) if reservation.own_cost else reservation.cost_usd
+            self.release(reservation, reservation.tokens, cost_usd)
+
+    def _hear_of(self, cost_usd: float) -> None:
+        """Take note of what a call says it cost; those that said nothing count as much as the dearest from then on."""
+        self.dearest_usd = max(self.dearest_usd or 0.0, cost_usd)
+        self.spent_cost_usd += self.unpriced * self.dearest_usd
+        self.earlier_cost_usd += self.earlier_unpriced * self.dearest_usd
+        self.unpriced = self.earlier_unpriced = 0
+
+    def _of_unknown_cost(self, reservation: Reservation) -> float:
+        """What a call counts that did not say what it cost; one of which that cannot be known yet is noted."""
+        if reservation.price is not None:
+            return reservation.cost_usd
+        if self.dearest_usd is None:
+            self.unpriced += 1
+            return 0.0
+        return max(reservation.cost_usd, self.dearest_usd)
 
     def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
         """Replace a reservation by an amount spent, and let those who wait for room look again.
@@ -486,6 +546,7 @@ class Budget:
         self._outstanding -= 1
         self._reserved_tokens -= reservation.tokens
         self._reserved_cost_usd -= reservation.cost_usd
+        self._reserved_unpriced -= reservation.unpriced
         if self._outstanding == 0:
             self._reserved_cost_usd = 0.0  # no rounding residue when nothing is reserved
         while self._waiting:

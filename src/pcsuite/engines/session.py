@@ -304,8 +304,6 @@ class ModelClient:
         self._reached = False
         """Whether the model has answered in this session."""
         self._refused = 0
-        self._dearest_usd = 0.0
-        """Most that a call said it cost: what the next one may cost at least, where there is no price."""
         self._rng = Random(model_id)
         self._enforced_kinds: dict[tuple[str, ConstraintKind], bool] = {}
         self._refusals: dict[Constraint, str | None] = {}
@@ -442,7 +440,7 @@ class ModelClient:
         bound += TEMPLATE_ALLOWANCE
         most = request.decoding.max_tokens
         reservation = await budget.reserve(
-            bound, most, self.price, batch=batch_client is not None, at_least_usd=self._dearest_usd
+            bound, most, self.price, batch=batch_client is not None, own_cost=adapter.own_costs
         )
         generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
@@ -455,7 +453,6 @@ class ModelClient:
             raise
         with_estimated_usage(request.prompt, request.prompt_tokens, generation)
         budget.settle(reservation, generation)
-        self._dearest_usd = max(self._dearest_usd, generation.get("cost_usd", 0.0))
         unpriced = budget.max_cost_usd is not None and self.price is None and "cost_usd" not in generation
         if unpriced and generation["finish_reason"] != "out_of_time":
             raise EngineError(

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from pcsuite._util import signals
 from pcsuite._util.children import Child
 from pcsuite._util.processes import child_environment
-from pcsuite._util.secrets import redact
+from pcsuite._util.secrets import redacted_end
 from pcsuite.config.definitions import CheckSpec, Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError, EngineError
@@ -38,8 +38,8 @@ _ENVIRONMENT = (
     "GOCACHE", "GOFLAGS", "JAVA_HOME", "GEM_HOME", "GEM_PATH",
 )  # fmt: skip
 """What of our environment a check gets beside the usual: where languages find their packages. No keys."""
-OUTPUT_BYTES = 4_000
-"""Of the end of a check's output that are kept."""
+OUTPUT_KEPT = 4_000
+"""Characters of the end of a check's output that a row keeps."""
 
 
 def not_run(checks: Mapping[str, CheckSpec], why: str) -> dict[str, CheckResult]:
@@ -90,11 +90,11 @@ def _run(check: CheckSpec, folder: Path, words: bytes, started: Callable[[Child]
     signals.before_exit.append(child.cancel)
     try:
         # What it prints comes as standard error, of which the end is kept, however much there is.
-        reply = child.talk(words, seconds=check.time_limit_s, most_bytes=0, keep_errors=OUTPUT_BYTES)
+        reply = child.talk(words, seconds=check.time_limit_s, most_bytes=0, keep_errors=4 * OUTPUT_KEPT)
     finally:
         signals.before_exit.remove(child.cancel)
         child.close()
-    seconds, output = round(reply.seconds, 3), redact(reply.errors.decode("utf-8", "replace"))
+    seconds, output = round(reply.seconds, 3), redacted_end(reply.errors, OUTPUT_KEPT, kept=4 * OUTPUT_KEPT)
     if reply.end == "time":
         why = f"check ran out of time ({check.time_limit_s:g} s)"
         return CheckResult(False, None, seconds, output, why, network=not cut, block=check.block)

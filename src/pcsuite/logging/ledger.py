@@ -11,10 +11,11 @@ from __future__ import annotations
 import io
 import logging
 import os
+import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from pcsuite._util.append import AppendFile, read_lines
 from pcsuite._util.text import utc_now
 from pcsuite.config.profile import LimitsSection
 from pcsuite.engines.limits import Budget
+from pcsuite.errors import LogError
 from pcsuite.logging.segments import Beside
 
 _LOGGER = logging.getLogger("pcsuite")
@@ -48,6 +50,10 @@ class SpentLine(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the calls that failed; what they may have used counts."""
     estimated: int = 0
     """Those whose server reported no usage: their tokens are estimated."""
+    unpriced: int = 0
+    """Calls, those under way included, of which nobody knew what they cost or may cost."""
+    dearest_usd: float | None = None
+    """Most that a call without a price had said it cost."""
     seconds: float = 0.0
     """How long the start had lasted."""
     max_tokens: int | None = None
@@ -71,8 +77,20 @@ class Spent(msgspec.Struct, frozen=True):
 
     @property
     def cost_usd(self) -> float:
-        """US dollars, likewise."""
-        return sum(line.cost_usd + line.under_way_cost_usd for line in self.starts)
+        """US dollars, likewise; calls of unknown cost count as much as the dearest that said what it cost."""
+        known = sum(line.cost_usd + line.under_way_cost_usd for line in self.starts)
+        return known + (self.dearest_usd or 0.0) * sum(line.unpriced for line in self.starts)
+
+    @property
+    def dearest_usd(self) -> float | None:
+        """Most that a call without a price said it cost; ``None`` where none did."""
+        said = [line.dearest_usd for line in self.starts if line.dearest_usd is not None]
+        return max(said, default=None)
+
+    @property
+    def unpriced(self) -> int:
+        """Calls that may have cost anything, since none has ever said what it cost."""
+        return 0 if self.dearest_usd is not None else sum(line.unpriced for line in self.starts)
 
     @property
     def seconds(self) -> float:
@@ -84,6 +102,7 @@ class Spent(msgspec.Struct, frozen=True):
         calls, failed = (sum(getattr(line, name) for line in self.starts) for name in ("calls", "failed"))
         estimated = sum(line.estimated for line in self.starts)
         notes = [f"{failed} failed"] * bool(failed) + [f"{estimated} of estimated size"] * bool(estimated)
+        notes += [f"{self.unpriced} of unknown cost"] * bool(self.unpriced)
         about = f" ({', '.join(notes)})" if notes else ""
         killed = sum(not line.ended for line in self.starts)
         starts = f"{len(self.starts)} start{'' if len(self.starts) == 1 else 's'}"
@@ -149,35 +168,53 @@ class Ledger:
         self._began = time.monotonic()
         self._written_at = self._began
         self._claimed = (0.0, 0.0)
+        self._claimed_unpriced = 0
+        self._writing = threading.Lock()
         self._file = AppendFile(self._path)
         if not self._file.is_alone():
             self._number += os.getpid()  # another start is under way and may not have written its number yet
 
-    def claim(self, tokens: int, cost_usd: float) -> None:
-        """See that the file covers what was spent and is under way now, in tokens and US dollars.
+    def claim(self, tokens: int, cost_usd: float, unpriced: int = 0) -> None:
+        """See that the file covers what was spent and is under way now: tokens, US dollars, calls of unknown cost.
 
         Raises :class:`LogError` where it cannot be written: nothing is spent that nobody knows of.
         """
         now = time.monotonic()
         covered = tokens <= self._claimed[0] and cost_usd <= self._claimed[1] + 1e-12
-        if covered and now - self._written_at < _TIME_EVERY_S:
+        if covered and unpriced <= self._claimed_unpriced and now - self._written_at < _TIME_EVERY_S:
             return
         slack = 1.0 + _SLACK
         ahead = (int(tokens * slack), cost_usd * slack)
         # Never ahead of a limit: a start that is killed must not have used up what it did not.
         limits = (self._budget.max_tokens, self._budget.max_cost_usd)
         before = (self._budget.earlier_tokens, self._budget.earlier_cost_usd)
-        self._claimed = tuple(  # type: ignore[assignment]
-            max(exact, claimed if limit is None else min(claimed, limit - other))
-            for exact, claimed, limit, other in zip((tokens, cost_usd), ahead, limits, before, strict=True)
-        )
-        self._written_at = now
-        self._write(ended=False)
+        with self._writing:
+            self._claimed = tuple(  # type: ignore[assignment]
+                max(exact, claimed if limit is None else min(claimed, limit - other))
+                for exact, claimed, limit, other in zip(
+                    (tokens, cost_usd), ahead, limits, before, strict=True
+                )
+            )
+            self._claimed_unpriced = unpriced
+            self._written_at = now
+            self._write(ended=False)
+
+    def beat(self) -> None:
+        """Write how long the start has lasted, where that was not written for a while; from any thread.
+
+        A call may take many minutes, and a start that is killed meanwhile has lasted as long as its last line says.
+        """
+        now = time.monotonic()
+        if now - self._written_at >= max(_TIME_EVERY_S, _SLACK * (now - self._began)):
+            with self._writing:  # no line may come after a newer one that says more
+                self._written_at = now
+                self._write(ended=False)
 
     def close(self) -> None:
         """Write what was spent to the token; what is still under way counts as spent."""
         spent = self._budget.spent_here
         self._claimed = (spent.tokens + spent.reserved_tokens, spent.cost_usd + spent.reserved_cost_usd)
+        self._claimed_unpriced = spent.unpriced + spent.reserved_unpriced
         self._write(ended=True)
         self._file.sync()
         self._file.close()
@@ -194,6 +231,8 @@ class Ledger:
             calls=spent.calls,
             failed=spent.failed,
             estimated=spent.estimated,
+            unpriced=max(spent.unpriced, self._claimed_unpriced) if spent.dearest_usd is None else 0,
+            dearest_usd=spent.dearest_usd,
             seconds=round(time.monotonic() - self._began, 3),
             max_tokens=self._budget.max_tokens,
             max_cost_usd=self._budget.max_cost_usd,
@@ -217,6 +256,7 @@ def counting(log: Path, budget: Budget | None, limits: LimitsSection) -> Iterato
     ledger = Ledger(log, budget)
     earlier = ledger.earlier
     budget.earlier_tokens, budget.earlier_cost_usd = earlier.tokens, earlier.cost_usd
+    budget.dearest_usd, budget.earlier_unpriced = earlier.dearest_usd, earlier.unpriced
     if earlier.damaged:
         _LOGGER.warning(
             "%s: %d lines are not as written and count for nothing", Beside.SPENT.of(log), earlier.damaged
@@ -225,10 +265,33 @@ def counting(log: Path, budget: Budget | None, limits: LimitsSection) -> Iterato
         _say_changed(earlier, limits)
     budget.claim = ledger.claim
     try:
-        yield ledger
+        with _beating(ledger) if limits.run_hours is not None else nullcontext():
+            yield ledger
     finally:
         budget.claim = None
         ledger.close()
+
+
+@contextmanager
+def _beating(ledger: Ledger) -> Iterator[None]:
+    """Have a ledger say every now and then how long its start has lasted, whatever holds up the calls."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(_TIME_EVERY_S):
+            try:
+                ledger.beat()
+            except LogError as error:
+                _LOGGER.warning("%s; the time of this start may not count in full", error)
+                return
+
+    thread = threading.Thread(target=beat, name="ledger", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _say_changed(earlier: Spent, limits: LimitsSection) -> None:

@@ -14,8 +14,9 @@ from support.threaded_server import ThreadedServer
 class Chat(ThreadedServer):
     """Answers every request with what it is told, and keeps what it saw."""
 
-    def __init__(self, answer, status=200, content_type="application/json", delay_s=0.0):
+    def __init__(self, answer, status=200, content_type="application/json", delay_s=0.0, charset="utf-8"):
         super().__init__()
+        self.charset = charset
         self.answer, self.status, self.content_type, self.delay_s = answer, status, content_type, delay_s
         self.bodies, self.headers = [], []
 
@@ -32,7 +33,9 @@ class Chat(ThreadedServer):
         await asyncio.sleep(self.delay_s)
         answer = self.answer(self.bodies[-1]) if callable(self.answer) else self.answer
         text = answer if isinstance(answer, str) else json.dumps(answer)
-        return web.Response(text=text, status=self.status, content_type=self.content_type)
+        return web.Response(
+            text=text, status=self.status, content_type=self.content_type, charset=self.charset
+        )
 
 
 def asked(server, request=None, **options):
@@ -52,6 +55,12 @@ def test_without_a_template_the_whole_call_is_posted_and_output_is_read():
 
 def test_a_plain_text_is_the_answer():
     assert asked(Chat("just text\n", content_type="text/plain"))["text"] == "just text"
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", "utf-16", "cp1252"])
+def test_a_text_is_read_in_the_character_set_that_the_service_names(charset):
+    assert asked(Chat("Grüße", content_type="text/plain", charset=charset))["text"] == "Grüße"
+    assert asked(Chat({"output": "Grüße"}, charset=charset))["text"] == "Grüße"
 
 
 def test_a_template_is_filled_with_values_of_their_own_kind():

@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import os
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -241,7 +243,7 @@ def test_a_generator_and_an_argument_by_position_are_refused_before_anything_is_
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_function_that_ends_the_program_is_a_failed_call_with_its_line(tmp_path, kind):
     program(tmp_path, "app.py", f"import sys\n{kind} answer(prompt):\n    sys.exit(3)\n")
-    with pytest.raises(EngineError, match=r"app.py:3: RuntimeError: SystemExit: 3"):
+    with pytest.raises(EngineError, match=r"app.py:3: SystemExit: 3"):
         ask(adapter_for(tmp_path, "app.py:answer"), request_for())
 
 
@@ -322,3 +324,97 @@ def test_standard_output_is_the_run_s_own(tmp_path, monkeypatch):
     assert sys.stdout is ours
     with pytest.raises(EngineError, match="closed standard output, where the result is to be shown"):
         ask(adapter_for(tmp_path, "app.py:closes"), request_for())
+
+
+ENDS = '''
+import asyncio, sys
+
+
+class Panic(BaseException):
+    """As extensions raise it."""
+
+
+def panic(prompt):
+    raise Panic("index out of bounds")
+
+
+def interrupt(prompt):
+    raise KeyboardInterrupt
+
+
+def cancelled(prompt):
+    raise asyncio.CancelledError
+
+
+def closes(prompt):
+    raise GeneratorExit
+
+
+async def panic_later(prompt):
+    raise Panic("index out of bounds")
+
+
+async def interrupt_later(prompt):
+    raise KeyboardInterrupt
+
+
+async def exit_later(prompt):
+    sys.exit(3)
+
+
+async def closes_later(prompt):
+    raise GeneratorExit
+'''
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("panic", "app.py:9: Panic: index out of bounds"),
+        ("interrupt", "app.py:13: KeyboardInterrupt"),
+        ("cancelled", "app.py:17: CancelledError"),
+        ("closes", "app.py:21: GeneratorExit"),
+        ("panic_later", "app.py:25: Panic: index out of bounds"),
+        ("interrupt_later", "app.py:29: KeyboardInterrupt"),
+        ("exit_later", "app.py:33: SystemExit: 3"),
+        ("closes_later", "app.py:37: GeneratorExit"),
+    ],
+)
+def test_what_would_end_a_program_fails_its_call_alone(tmp_path, name, said):
+    """A panic of an extension, a cancellation that escaped: the other calls and their rows go on."""
+    with pytest.raises(EngineError) as failed:
+        one(tmp_path, ENDS, name=name)
+    assert failed.value.message.endswith(said)
+    assert not failed.value.retryable
+
+
+def test_a_function_that_swallows_its_cancellation_holds_up_nobody(tmp_path):
+    """In a process of its own: a loop that waits for it would never end."""
+    program(
+        tmp_path,
+        "app.py",
+        """
+        import asyncio
+
+        async def answer(prompt):
+            while True:
+                try:
+                    await asyncio.sleep(60)
+                except BaseException as error:
+                    if isinstance(error, GeneratorExit):
+                        raise
+        """,
+    )
+    asking = (
+        "from support.targets import adapter_for, ask, request_for\n"
+        "for answer in ask(adapter_for('.', 'app.py:answer', timeout_s=0.2), *[request_for()] * 3):\n"
+        "    print(answer['finish_reason'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", asking],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert done.stdout.split() == ["out_of_time"] * 3, done.stderr
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr

@@ -130,6 +130,7 @@ class AddressTarget:
                     f"{self.name}: the template shows the prompt, and that is a chat of messages",
                     hint="put {{ messages }} in its place",
                     refuses_all=True,
+                    unasked=True,
                 )
             kind, dot, key = name.partition(".")
             if not dot:
@@ -138,7 +139,9 @@ class AddressTarget:
             if key not in mapping:
                 have = ", ".join(map(str, mapping)) or "nothing"
                 raise EngineError(
-                    f"{self.name}: the template shows {name}, and the {kind} has {have}", refuses_all=True
+                    f"{self.name}: the template shows {name}, and the {kind} has {have}",
+                    refuses_all=True,
+                    unasked=True,
                 )
             return mapping[key]
 

@@ -281,7 +281,7 @@ def _redacted(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value, guess=False)
     if isinstance(value, Mapping):
-        return {str(key): _redacted(entry) for key, entry in value.items()}
+        return {redact(str(key), guess=False): _redacted(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_redacted(entry) for entry in value]
     return value

@@ -1,4 +1,8 @@
-"""What a call changed in its folder: files added, modified and deleted, with differences that a log can hold."""
+"""What a call changed in its folder: files added, modified and deleted, with differences that a log can hold.
+
+Secrets that this process knows stand in no difference and in no path: what an agent writes into a file is kept as its
+answers are.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from pcsuite._util.folder_template import Entry
+from pcsuite._util.folder_template import Entry, printable
+from pcsuite._util.secrets import redact
 
 MOST_FILES = 200
 """Changed files that are named; of the others there is the number."""
@@ -72,7 +77,7 @@ def changes_between(
     for path, change in sorted(changed)[:MOST_FILES]:
         diff, why = _difference(folder, path, change, before.get(path), content_before, left)
         left -= len(diff)
-        files.append(FileChange(path, change, diff, why))
+        files.append(FileChange(redact(path, guess=False), change, diff, why))
     return FolderChanges(files, max(0, len(changed) - MOST_FILES), note)
 
 
@@ -134,7 +139,8 @@ def _difference(
     there = folder / path
     try:
         if there.is_symlink() or (entry is not None and entry.kind == "link"):
-            return "", f"a link to {there.readlink()}" if there.is_symlink() else "it was a link"
+            led = redact(str(there.readlink()), guess=False) if there.is_symlink() else ""
+            return "", f"a link to {led}" if led else "it was a link"
         sizes = [there.stat().st_size if change != "deleted" else 0, entry.size if entry is not None else 0]
         if change != "deleted" and not there.is_file():
             return "", "no plain file"
@@ -149,14 +155,18 @@ def _difference(
         return "", f"not kept: it cannot be read ({error.strerror})"
     if "\0" in texts[0] or "\0" in texts[1]:
         return "", "not kept: no text"
-    sides = [text.splitlines(keepends=True) for text in texts]
-    if max(map(len, sides)) > MOST_LINES:
-        return "", f"not kept: {max(map(len, sides)):,} lines"
     if texts[0] == texts[1]:
         return "", "empty"
+    texts = [redact(text, guess=False) for text in texts]
+    if texts[0] == texts[1]:
+        return "", "not kept: only a secret differs"
+    sides = [_lines(text) for text in texts]
+    if max(map(len, sides)) > MOST_LINES:
+        return "", f"not kept: {max(map(len, sides)):,} lines"
+    shown = printable(redact(path, guess=False))
     names = [
-        "/dev/null" if change == "added" else f"a/{path}",
-        "/dev/null" if change == "deleted" else f"b/{path}",
+        "/dev/null" if change == "added" else f"a/{shown}",
+        "/dev/null" if change == "deleted" else f"b/{shown}",
     ]
     written = "".join(
         line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
@@ -164,3 +174,10 @@ def _difference(
     )
     most = min(FILE_CHARACTERS, room)
     return (written, "") if len(written) <= most else (written[:most], "cut")
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text with their ends: parted at newlines alone, as programs that read differences part it."""
+    lines = [f"{line}\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pcsuite._util import signals
 from pcsuite._util.children import Child, Reply
-from pcsuite._util.secrets import redact
+from pcsuite._util.secrets import redact, redacted_end
 from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.engines.targets.calls import STDERR_KEPT, AnswerReader, TargetCall, out_of_time
@@ -223,9 +223,9 @@ class CommandTarget:
 
 
 def _shown(errors: bytes) -> str:
-    """The end of standard error as a row keeps it: without secrets, then shortened."""
-    text = redact(errors.decode("utf-8", "replace").strip())
-    return text if len(text) <= STDERR_KEPT else "…" + text[1 - STDERR_KEPT :]
+    """The end of standard error as a row keeps it: without secrets and the blanks around it."""
+    said = errors.rstrip()
+    return redacted_end(said, STDERR_KEPT, kept=4 * STDERR_KEPT - (len(errors) - len(said))).lstrip()
 
 
 def _last_lines(stderr: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TextIO
 
-from pcsuite._util import code
+from pcsuite._util import code, signals
 from pcsuite._util.files import unreadable_text
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.text import describe
@@ -68,21 +68,22 @@ class FunctionTarget:
         started, surroundings = time.monotonic(), _Surroundings.now()
         task: asyncio.Future[Any]
         if self.is_async:
-            task = asyncio.ensure_future(_awaited(self._function(**arguments)))
+            task = asyncio.ensure_future(_contained(self._function(**arguments)))
         else:
             task = _in_thread(lambda: self._function(**arguments))
         try:
             value = await self._in_time(task, started)
             if inspect.isawaitable(value):
-                value = await self._in_time(asyncio.ensure_future(_awaited(value)), started)
+                value = await self._in_time(asyncio.ensure_future(_contained(value)), started)
         except _TimeIsUpError:
             return out_of_time(time.monotonic() - started)
         except asyncio.CancelledError:
             task.cancel()
             raise
-        except Exception as error:
-            if isinstance(error, EngineError):
+        except Exception as caught:
+            if isinstance(caught, EngineError):
                 raise
+            error = caught.error if isinstance(caught, _EscapedError) else caught
             where = self._line(error)
             hint = None
             if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
@@ -112,10 +113,17 @@ class FunctionTarget:
         done, _ = await asyncio.wait({task}, timeout=left)
         if not done:
             task.cancel()
-            await asyncio.wait({task}, timeout=_CANCEL_WAIT_S)
+            _, stubborn = await asyncio.wait({task}, timeout=_CANCEL_WAIT_S)
+            if stubborn and isinstance(task, asyncio.Task):
+                # It swallows its cancellation, and the end of the loop would wait for it for ever.
+                asyncio._unregister_task(task)
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
             raise _TimeIsUpError
         if task.cancelled():
             raise EngineError(f"{self.name} cancelled its own call")
+        error = task.exception()
+        if error is not None and not isinstance(error, Exception) and signals.received() is None:
+            raise _EscapedError(error)
         return task.result()
 
     def _arguments_of(self, call: TargetCall) -> dict[str, Any]:
@@ -124,6 +132,7 @@ class FunctionTarget:
                 f"{self.name} takes 'prompt', and the prompt is a chat of {len(call.messages)} messages",
                 hint="take 'messages', a list of {role, content}",
                 refuses_all=True,
+                unasked=True,
             )
         values = {
             "prompt": call.prompt,
@@ -174,11 +183,22 @@ class _Surroundings(NamedTuple):
 _AS_A_COMMAND = "give cwd= to what it starts, or ask it as a command: --target 'python …'"
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
+class _EscapedError(Exception):
+    """What would end a program (``SystemExit``, a panic of an extension, a cancellation): it fails its call alone."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+async def _contained(value: Awaitable[Any]) -> Any:
+    """What an awaitable returns; what of its errors a task would pass on to the event loop stays with the call."""
     try:
         return await value
-    except SystemExit as exit_:
-        raise _as_failure(exit_) from None
+    except (KeyboardInterrupt, SystemExit) as error:
+        if signals.received() is not None:  # it is the user's, and meant for us
+            raise
+        raise _EscapedError(error) from error
 
 
 def _in_thread(job: Callable[[], Any]) -> asyncio.Future[Any]:
@@ -200,22 +220,16 @@ def _in_thread(job: Callable[[], Any]) -> asyncio.Future[Any]:
         leave_working_folder()
         try:
             value = job()
-        except StopIteration as stop:  # no future can hold one
-            error = RuntimeError(f"StopIteration: {stop}")
-        except SystemExit as exit_:
-            error = _as_failure(exit_)
+        except Exception as raised:
+            # No future can hold a StopIteration.
+            error = _EscapedError(raised) if isinstance(raised, StopIteration) else raised
         except BaseException as raised:
-            error = raised
+            error = _EscapedError(raised)
         with suppress(RuntimeError):  # the loop is gone: nobody waits for it any more
             loop.call_soon_threadsafe(settle, value, error)
 
     threading.Thread(target=work, name="target-function", daemon=True).start()
     return future
-
-
-def _as_failure(exit_: SystemExit) -> RuntimeError:
-    """A program that was ended as a failed call: on the event loop it would end the whole run."""
-    return RuntimeError(f"SystemExit: {exit_.code}").with_traceback(exit_.__traceback__)
 
 
 def is_async(function: Callable[..., Any]) -> bool:

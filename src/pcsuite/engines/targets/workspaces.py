@@ -122,6 +122,7 @@ class Workspaces:
                     f"no copy of {printable(self.template.folder)} could be made:"
                     f" {printable(error.filename or folder)}: {error.strerror or error}",
                     hint=_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else None,
+                    unasked=True,
                 ) from error
             raise
         contents = {path: content for path, content in placed.items() if content is not None}
@@ -250,6 +251,7 @@ def _copy_file(source: str, target: str, entry: Entry) -> Entry:
             raise EngineError(
                 f"{printable(source)} was changed after the run began: its calls would not be alike",
                 hint="leave the folder alone while it is copied, and start again",
+                unasked=True,
             )
         write = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         try:
