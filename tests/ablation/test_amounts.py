@@ -41,6 +41,19 @@ def test_fewer_steps_are_said_with_limits_and_the_clause():
     assert change.clause == CLAUSE
 
 
+def test_of_time_nothing_is_claimed():
+    """Of eight calls side by side all wait as long: what a moment's load adds to one arm is seen, and is no finding."""
+    waves = np.repeat([70.0, 90, 60, 110, 80], 8)
+    arms = {"full": arm(waves), "-noise": arm(waves - np.repeat([20.0, 25, 15, 30, 22], 8))}
+    told = judge_amounts(
+        {"latency_ms": arms, "steps": arms}, {"noise": "-noise"}, rng=np.random.default_rng(3)
+    )
+    by_measure = {change.measure: change for change in told}
+    assert by_measure["steps"].verdict == "less"
+    assert by_measure["latency_ms"].verdict == "undecided"
+    assert "load of the moment" in by_measure["latency_ms"].note
+
+
 def test_more_of_it_is_said_too():
     rng = np.random.default_rng(4)
     full = rng.integers(8, 14, 40).astype(float)

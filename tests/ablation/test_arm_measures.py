@@ -25,6 +25,19 @@ def line_for(unit, score, **changes):
     return encode_row(msgspec.structs.replace(row, run_id=unit.run_id))
 
 
+@pytest.mark.parametrize("usage", [None, UsageRecord(0, 0, 0)], ids=["now", "in older logs"])
+def test_what_a_server_does_not_say_of_tokens_is_unknown_and_not_nothing(plan, usage):
+    measured = ArmMeasures(plan)
+    units = [unit for unit in plan.units("sim") if unit.cell.condition.id == "C0"]
+    generation = msgspec.structs.replace(make_row().generation, usage=usage)
+    for unit in units:
+        measured.take(line_for(unit, 1.0, generation=generation))
+    measured.add(plan)
+    assert measured.scores["C0"].tolist() == [1, 1, 1]
+    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        assert np.isnan(measured.by_measure[name]["C0"]).all()
+
+
 def test_replicates_are_averaged_by_item_and_what_failed_is_left_out(plan):
     measured = ArmMeasures(plan)
     units = [unit for unit in plan.units("sim") if unit.cell.condition.id == "C0"]

@@ -56,6 +56,31 @@ def test_of_a_redundant_pair_one_goes_and_never_both():
     assert asked == [frozenset("abc"), frozenset("ab"), frozenset("ac")]
 
 
+def test_what_dropping_a_harmful_block_gains_is_not_spent_on_dropping_one_that_is_then_missed():
+    """Without the harmful rule 360 of 400 are right; without it and its mate 260, which is still more than all 200."""
+    without = {"harmful": arm(360), "mate": arm(200), "idle": arm(200)}
+    chosen, asked = answered(
+        choose_drops(arm(200), without, margin=0.05),
+        lambda dropped: arm(260 if {"harmful", "mate"} <= dropped else 358),
+    )
+    assert chosen == ("harmful", "idle")
+    assert asked == [
+        frozenset(["harmful", "mate", "idle"]),
+        frozenset(["harmful", "mate"]),
+        frozenset(chosen),
+    ]
+
+
+def test_of_several_harmful_blocks_what_all_of_them_gain_is_kept():
+    without = {"first": arm(280), "second": arm(280), "mate": arm(205)}
+    chosen, asked = answered(
+        choose_drops(arm(200), without, margin=0.05),
+        lambda dropped: arm(350 if dropped == {"first", "second"} else 300),
+    )
+    assert chosen == ("first", "second")
+    assert asked[0] == frozenset(chosen)
+
+
 def test_single_effects_are_never_added_up():
     # Each alone costs 0.02; together they cost 0.3: nothing says so but the joint arm.
     without = {name: arm(196) for name in "abcd"}

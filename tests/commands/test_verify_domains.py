@@ -45,6 +45,15 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_values_are_printed_in_their_own_letters(folder, capsys):
+    (folder / "truth.jsonl").write_text('{"number": "1", "items": [{"item": "Käsespätzle", "qty": 1}]}\n')
+    (folder / "wrong.jsonl").write_text('{"number": "1", "items": [{"item": "寿司", "qty": 1}]}\n')
+    assert main(["verify", "truth.jsonl", "wrong.jsonl", "--mapping", "mine.yaml", "--no-save"]) == 0
+    printed = capsys.readouterr().out
+    assert '"Käsespätzle"' in printed
+    assert '"寿司"' in printed
+
+
 def test_many_records_in_two_files(folder, capsys):
     assert main(["verify", "truth.csv", "extracted.jsonl", "--mapping", "mine.yaml", "--eval-id", "set"]) == 0
     output = capsys.readouterr()

@@ -347,6 +347,14 @@ def test_hidden_and_cached_tokens_of_each_call_are_priced():
     assert calls_cost(None, batched) is None
 
 
+def test_tokens_that_nobody_counted_have_no_known_cost_where_tokens_have_a_price():
+    counted, silent = generation(100, 8), generation(0, 0, usage_reported=False)
+    price = Price(2.0, 8.0, 2.0, 1.0, "")
+    assert calls_cost(price, [counted, silent]) is None
+    assert calls_cost(price, [{**silent, "cost_usd": 0.25}]) == 0.25
+    assert calls_cost(Price(0.0, 0.0, 0.0, 1.0, ""), [silent]) == 0
+
+
 def test_what_a_server_says_that_a_call_cost_goes_before_the_price_and_needs_none():
     price = Price(2.0, 8.0, 2.0, 1.0, "stated")
     said = {**generation(1000, 500), "cost_usd": 0.25}

@@ -121,6 +121,41 @@ def test_a_label_is_known_by_the_values_below_it(tmp_path):
     assert {pattern: rule.label for pattern, rule in rules.items()} == {"ref": "Our sign", "city": "Place"}
 
 
+def write_records(path, *records):
+    path.write_text("\n".join(json.dumps(record, ensure_ascii=False) for record in records))
+    return path
+
+
+def test_the_record_key_is_what_sample_and_truth_share_not_where_they_differ(tmp_path):
+    sample = write_records(
+        tmp_path / "sample.jsonl",
+        {"time": "45 min", "dish": "spaetzle", "serves": "4"},
+        {"time": "70 min", "dish": "tarte", "serves": 8},
+    )
+    truth = write_records(
+        tmp_path / "truth.jsonl",
+        {"time": "PT45M", "dish": "spaetzle", "serves": 4},
+        {"time": "PT1H10M", "dish": "tarte", "serves": 8},
+    )
+    mapping = mapping_of(draft_mapping(sample, truth), tmp_path)
+    assert mapping.record_key == "dish"
+    assert types(mapping)["serves"] == "integer"
+
+
+def test_a_field_called_record_tells_records_apart_and_is_not_scored(tmp_path):
+    rows = ["record;name;dose[].text", "A1;Ann;one", "A1;;two", "A2;Bo;one"]
+    truth = tmp_path / "truth.csv"
+    truth.write_text("\n".join(rows))
+    sample = write_records(
+        tmp_path / "sample.jsonl",
+        {"record": "A1", "name": "Ann", "dose": [{"text": "one"}]},
+        {"record": "A2", "name": "Bo", "dose": []},
+    )
+    mapping = mapping_of(draft_mapping(sample, truth), tmp_path)
+    assert mapping.record_key == "record"
+    assert "record" not in types(mapping)
+
+
 def test_a_pydantic_model_and_its_schema_give_the_same_draft(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text(MODEL)

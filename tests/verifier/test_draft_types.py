@@ -14,6 +14,9 @@ from pcsuite.verifier.draft_types import conclude_type
         ("year", ["2019", "2020"], "text", {}),
         ("x", ["€ 5.00", "EUR 7"], "money", {"currency": "EUR"}),
         ("x", [5, "EUR 7"], "money", {"currency": "EUR"}),
+        ("x", [5, "7"], "integer", {}),
+        ("x", [5.5, "7"], "number", {}),
+        ("total", [5, "7"], "money", {}),
         ("x", ["€ 5.00", "$7"], "money", {}),
         ("invoice_no", ["INV-1", "INV-2"], "identifier", {}),
         ("zip", ["01067", "10115"], "identifier", {}),
@@ -46,6 +49,7 @@ def test_types(key, values, kind, options):
         ([1, "red"], "integer and text in turn"),
         ([[]], "only empty lists"),
         (["12.5"], "numbers as text"),
+        ([320, "320"], "some of its numbers are texts"),
     ],
 )
 def test_what_cannot_be_concluded_is_asked(values, question):

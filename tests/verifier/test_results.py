@@ -36,8 +36,10 @@ def test_numbers_that_are_none(data, words):
 
 def test_a_truth_without_a_compared_value_is_refused():
     rules = Rules(parse_truth(b",Run Title,Only this,\n", MAPPING), MAPPING)
-    with pytest.raises(DataError, match="no value that is compared"):
+    with pytest.raises(DataError, match="no value that is compared") as caught:
         require_fields(rules, "t.csv")
+    # The truth of another domain is the likeliest reason, and what is missing is its mapping.
+    assert "--init-mapping SAMPLE --truth t.csv" in str(caught.value)
 
 
 def test_the_ceiling_is_what_the_mapping_leaves_out():

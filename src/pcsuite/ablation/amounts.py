@@ -6,6 +6,10 @@ limits of the relative change, which hold for all of them at once, leave out 0. 
 compared: who leaves text out sends less, which is no finding. An amount has no largest value: a rare large case to the
 other side can fool any such claim, which is said with :data:`~pcsuite.contrasts.CLAUSE`, and nothing bounds what calls
 took that do not say it.
+
+Of time nothing is claimed, whatever the test says: the calls of an arm run side by side, and arms follow one another in
+an order made for prompt caches, so that the load of a moment is in many items of one arm at once. Items are no
+independent evidence of it, and chance alone would be called a saving in study after study.
 """
 
 from __future__ import annotations
@@ -51,6 +55,8 @@ AMOUNTS: Mapping[str, Amount] = {
     "latency_ms": Amount("less time", "more time"),
 }
 """What is compared, by the names of :data:`~pcsuite.ablation.arm_measures.MEASURES`."""
+TIME = "latency_ms"
+_LOAD = "calls of an arm run side by side and in a set order, so the load of the moment is in it"
 OF_TARGETS = ("steps", "tool_calls", "total_tokens", "cost_usd", "latency_ms")
 OF_MODELS = ("completion_tokens", "cost_usd", "latency_ms")
 OF_SIMULATED = ("completion_tokens", "cost_usd")
@@ -141,6 +147,8 @@ def _change(
     if verdict != "undecided" and lacking and missing == "bound":
         note = f"{counted(lacking, 'item')} with calls that do not say what they took"
         return AmountChange(block, name, change, result.p_adjusted, "undecided", note=note)
+    if verdict != "undecided" and name == TIME:
+        return AmountChange(block, name, change, result.p_adjusted, "undecided", note=_LOAD)
     clause = result.clause if verdict != "undecided" else ""
     return AmountChange(block, name, change, result.p_adjusted, verdict, clause)
 

@@ -200,6 +200,8 @@ def _within(values: Scores, bounds: tuple[float, float] | None) -> bool:
 def _values(row: ScoredRow) -> Mapping[str, object]:
     answer, cost = row.generation, row.metrics.get("cost_usd")
     usage = answer.usage if answer is not None else None
+    if usage is not None and not usage.total_tokens:
+        usage = None  # older logs have zeros where nobody said what a call took
     return {
         "score": row.metrics.get("task_score"),
         LENIENT: row.metrics.get(LENIENT),
@@ -208,7 +210,7 @@ def _values(row: ScoredRow) -> Mapping[str, object]:
         "completion_tokens": usage.completion_tokens if usage is not None else None,
         "latency_ms": answer.latency_ms if answer is not None else None,
         "cost_usd": 1000 * cost if isinstance(cost, (int, float)) else None,
-        "total_tokens": usage.total_tokens or None if usage is not None else None,
+        "total_tokens": usage.total_tokens if usage is not None else None,
         "steps": answer.steps if answer is not None else None,
         "tool_calls": answer.tool_calls if answer is not None else None,
     }

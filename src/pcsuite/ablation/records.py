@@ -62,7 +62,10 @@ BLOCKS = TableSpec(
         *interval("answered", "what the block changes in the share of readable answers"),
         *interval("prompt_tokens", "what it changes in prompt tokens"),
         *interval("completion_tokens", "what it changes in answer tokens"),
-        *interval("latency_ms", "what it changes in latency, in milliseconds"),
+        *interval(
+            "latency_ms",
+            "what it changes in latency, in milliseconds; calls of an arm wait together, so limits are too narrow",
+        ),
         *interval("cost_usd", "what it changes in cost, in USD per 1,000 calls"),
         *interval("total_tokens", "what it changes in tokens, prompts and answers together"),
         *interval("steps", "what it changes in the steps that a target says it took"),

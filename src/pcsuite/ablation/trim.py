@@ -1,9 +1,10 @@
 """The shortest prompt found that is not worse: chosen on one part of the items, confirmed on the other.
 
 Blocks are dropped together and measured together; single effects are never added up. The first part of the items makes
-a chain of nested sets, backing off: a block that costs too much beside the others stays, and the rest is tried on. The
-other part tests sets of that chain, the largest first, and the first that is confirmed is the answer. As many sets as
-the items can bear may be tried, and they share the 5 % (Bonferroni): so a false confirmation anywhere has at most 5 %.
+a chain of nested sets, backing off: a block that costs too much beside the others stays, and the rest is tried on. What
+is gained by dropping a block that hurts is not spent on dropping others that are then missed. The other part tests sets
+of that chain, the largest first, and the first that is confirmed is the answer. As many sets as the items can bear may
+be tried, and they share the 5 % (Bonferroni): so a false confirmation anywhere has at most 5 %.
 
 Both searches are generators: they yield the blocks to drop and are sent the scores of the prompt without them, whoever
 measures it. Clusters of related items stand in one of the parts, never in both; an answer that is missing in the
@@ -102,7 +103,8 @@ def choose_drops(
     """Blocks to drop together, the surest and longest first, by the items of the first part alone.
 
     ``cells`` are the models and tables, each with the scores of the full prompt and of the prompt without each block;
-    what counts of a block is the cell where it costs most. Blocks that seem to cost less than the margin are tried
+    what counts of a block is the cell where it costs most. Blocks that surely hurt by more than the margin go first,
+    and dropping others must not cost what that gains. Those that seem to cost less than the margin are tried
     together; where that is too much, one after the other is added and kept if what is left still stands everywhere, so
     that one of a redundant pair goes, the longer one (``tokens``).
     """
@@ -119,25 +121,40 @@ def choose_drops(
         return (not sure, -lengths.get(block, 0) if sure else 0.0, -chances[block], -gains[block])
 
     order = sorted((block for block, gain in gains.items() if gain >= -margin), key=rank)
+    hurting = [
+        block
+        for block in order
+        if all(_chance_within(without[block] - full, -margin) >= _SURE for full, without in cells)
+    ]
+    fulls = [full for full, _ in cells]
+    # What each cell scores without the blocks that hurt: dropping others too must not cost what that gains.
+    bases, chosen = fulls, list[str]()
+    if len(hurting) == 1:
+        bases, chosen = [without[hurting[0]] for _, without in cells], hurting
+    elif hurting:
+        together = [arm.values for arm in (yield frozenset(hurting))]
+        if all(_mean(scores - full) >= 0 for scores, full in zip(together, fulls, strict=True)):
+            bases, chosen = together, hurting
+    order = [*chosen, *(block for block in order if block not in chosen)]
 
-    def stands(scores: Scores, full: Scores) -> bool:
+    def stands(scores: Scores, full: Scores, base: Scores) -> bool:
         # The other part must be able to show it: what these items would not confirm, as many others hardly will.
         gain, enough = scores - full, _would_be_confirmed(np.zeros(len(full)), margin)
-        return _mean(gain) >= -margin / 2 and (not enough or _would_be_confirmed(gain, margin))
+        least = min(_mean(gain), _mean(scores - base))
+        return least >= -margin / 2 and (not enough or _would_be_confirmed(gain, margin))
 
     def stands_everywhere(scores: Iterable[Scores]) -> bool:
-        return all(stands(entry, full) for entry, (full, _) in zip(scores, cells, strict=True))
+        return all(map(stands, scores, fulls, bases))
 
-    if len(order) > 1 and stands_everywhere(arm.values for arm in (yield frozenset(order))):
+    if len(order) > max(1, len(chosen)) and stands_everywhere(arm.values for arm in (yield frozenset(order))):
         return tuple(order)
-    chosen: list[str] = []
-    for block in order:
+    for block in order[len(chosen) :]:
         if chosen:
             scores = [arm.values for arm in (yield frozenset((*chosen, block)))]
         else:
             scores = [without[block] for _, without in cells]
         if stands_everywhere(scores):
-            chosen.append(block)
+            chosen = [*chosen, block]
     return tuple(chosen)
 
 

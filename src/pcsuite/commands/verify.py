@@ -643,5 +643,5 @@ def _error_cells(counts: dict[str, int] | None) -> list[str]:
 
 def _cut(value: Any, longest: int) -> str:
     """A JSON value as text of at most ``longest`` characters."""
-    text = json.dumps(value)
+    text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= longest else text[: longest - 1] + "…"

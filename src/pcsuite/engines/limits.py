@@ -242,7 +242,7 @@ def calls_that_fit(requested: int) -> int:
 
 
 def calls_cost(price: Price | None, calls: Iterable[Generation]) -> float | None:
-    """What calls cost in USD when they were made; ``None`` where the model's price is not known.
+    """What calls cost in USD when they were made; ``None`` where a price, or how many tokens it is for, is not known.
 
     What a server says that a call cost goes before the price. Tokens that are billed and not shown (reasoning) cost as
     completion. Answers from the cache count as they did when they were paid for, calls of a batch at its own price.
@@ -255,6 +255,8 @@ def calls_cost(price: Price | None, calls: Iterable[Generation]) -> float | None
             reported.append(call["cost_usd"])
             continue
         if price is None:
+            return None
+        if (price.price_in or price.price_out) and not call.get("usage_reported", True):
             return None
         usage, tokens = call["usage"], batched if "batch" in call else single
         tokens[0] += usage["prompt_tokens"]

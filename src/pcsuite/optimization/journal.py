@@ -35,10 +35,12 @@ def candidate_paths(output_dir: str | Path, task_id: str, model_id: str) -> RunP
 def replicate_of(row: ScoredRow) -> Replicate | None:
     """What the objective reads of a row; ``None`` for a row that failed.
 
-    An answer without a score counts 0; what a task has no measure of (unsupported claims, counts) is ``None``.
+    An answer without a score counts 0; what a task has no measure of (unsupported claims, counts) is ``None``. A server
+    that does not say what calls take says it of no candidate: then none of them costs any tokens.
     """
-    if row.errors or row.generation is None or row.generation.usage is None:
+    if row.errors or row.generation is None:
         return None
+    usage = row.generation.usage
     metrics = row.metrics
     rate = metrics.get("unsupported_rate")
     counts = tuple(metrics.get(name) for name in ("tp", "fp", "fn"))
@@ -46,7 +48,7 @@ def replicate_of(row: ScoredRow) -> Replicate | None:
         task_score=float(metrics.get("task_score") or 0.0),
         unsupported=None if rate is None else float(rate),
         answer=row.parsed.answer if row.parsed is not None else None,
-        tokens=float(row.generation.usage.total_tokens),
+        tokens=float(usage.total_tokens) if usage is not None else 0.0,
         counts=None if None in counts else (float(counts[0]), float(counts[1]), float(counts[2])),  # type: ignore[arg-type]
     )
 

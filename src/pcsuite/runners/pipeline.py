@@ -237,7 +237,7 @@ class Pipeline:
                 cut = next((call["prompt_cut"] for call in outcome.calls if "prompt_cut" in call), None)
                 if cut is not None:
                     record = msgspec.structs.replace(record, cut=cut)
-                metrics["token_cost"] = usage.total_tokens
+                metrics["token_cost"] = usage.total_tokens if usage is not None else None
                 metrics["cost_usd"] = calls_cost(client.price, outcome.calls)
                 honoured = bool(outcome.calls) and all(
                     call.get("seed_honoured", False) for call in outcome.calls
@@ -463,12 +463,14 @@ def unforeseen(stage: str, error: Exception) -> str:
     return f"{stage}: {message}"
 
 
-def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
-    """What the log keeps of the answer, and the usage in it: over all calls of the row.
+def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord | None]:
+    """What the log keeps of the answer, and what its calls used: over all calls of the row.
 
-    Calls that were answered from the cache count as they were when made.
+    Calls that were answered from the cache count as they were when made. Where the server does not say what one of them
+    used, nobody knows the sum: it is ``None``, not 0.
     """
     calls = outcome.calls
+    is_known = all(call.get("usage_reported", True) for call in calls)
     cached = [call["usage"]["cached_tokens"] for call in calls if "cached_tokens" in call["usage"]]
     thoughts = [call["usage"]["reasoning_tokens"] for call in calls if "reasoning_tokens" in call["usage"]]
     usage = UsageRecord(
@@ -488,7 +490,7 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
         text=outcome.text,
         finish_reason=outcome.finish_reason,
         latency_ms=round(sum(timed, 0.0), 3) if calls and len(timed) == len(latencies) else None,
-        usage=usage if calls else None,  # a call that a filter ended has no figures
+        usage=usage if calls and is_known else None,  # a call that a filter ended has no figures
         constraint_backend=next(filter(None, (call.get("constraint_backend") for call in calls)), None),
         cache_hit=bool(calls) and all(call.get("cache_hit", False) for call in calls),
         react_steps=outcome.react_steps,
@@ -501,7 +503,7 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
         artifacts=next((call["artifacts"] for call in reversed(calls) if "artifacts" in call), msgspec.UNSET),
         stderr=stderr or msgspec.UNSET,
     )
-    return record, usage
+    return record, usage if is_known else None
 
 
 def more_metrics(unit: Unit, outcome: Outcome, evaluation: Evaluation) -> dict[str, object]:

@@ -330,7 +330,7 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             outcome = Outcome(answer["text"], answer["finish_reason"], calls=[answer])
             generation, usage = generation_record(outcome)
             became = outcome_of(outcome.finish_reason)
-            metrics["token_cost"] = usage.total_tokens
+            metrics["token_cost"] = usage.total_tokens if usage is not None else None
             metrics["cost_usd"] = calls_cost(client.price, [answer])
             verdict = read_verdict(answer["text"], answer["finish_reason"])
             parsed = verdict.parsed

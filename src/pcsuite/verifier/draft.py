@@ -69,22 +69,22 @@ def draft_mapping(
     """
     fields: dict[str, _Evidence] = {}
     questions: list[str] = []
-    records: list[Mapping[str, Any]] = []
+    sampled: list[Mapping[str, Any]] = []
+    true: list[Mapping[str, Any]] = []
     if schema is not None:
         _add_schema(read_schema(schema), fields, questions)
     if sample is not None:
-        records = _sample_records(sample)
-        for record in records:
+        sampled = _sample_records(sample)
+        for record in sampled:
             _add_values(record, "", fields)
-        for name in dict.fromkeys(_unnameable(records)):
+        for name in dict.fromkeys(_unnameable(sampled)):
             questions.append(
                 f"the key '{name}' holds a dot or bracket, so that no path can name it; left out"
             )
     truth_data = read_bytes(truth) if truth is not None else b""
     if truth is not None:
-        records += _add_truth(
-            truth_data, str(truth), fields, questions, alone=sample is None and schema is None
-        )
+        true = _add_truth(truth_data, str(truth), fields, questions, alone=sample is None and schema is None)
+    records = [*sampled, *true]
     fields = {
         pattern: one
         for pattern, one in fields.items()
@@ -96,7 +96,14 @@ def draft_mapping(
         pattern: conclude_type(pattern, one.values, one.truth_values, one.schema)
         for pattern, one in fields.items()
     }
-    key = record_key or _record_key(records, conclusions, fields)
+    key = record_key or _record_key(sampled, true, conclusions, fields)
+    if key is not None and label_key(key) == RECORD and len(fields) > 1:
+        # A name that we give a record is nothing that was extracted: compared, it would always be right.
+        fields.pop(key, None)
+        conclusions.pop(key, None)
+    elif key in conclusions and conclusions[key].type == "enum" and fields[key].schema is None:
+        # What tells records apart has as many values as there are records in the world.
+        conclusions[key] = Conclusion("text", "tells the records apart")
     sources = (sample, truth, schema)
     mapping = _loaded(_written(fields, conclusions, {}, key, sources))
     if truth is not None:
@@ -383,28 +390,46 @@ def _add_schema(schema: Mapping[str, Any], fields: dict[str, _Evidence], questio
 
 
 def _record_key(
-    records: Sequence[Mapping[str, Any]],
+    sampled: Sequence[Mapping[str, Any]],
+    true: Sequence[Mapping[str, Any]],
     conclusions: Mapping[str, Conclusion],
     fields: Mapping[str, _Evidence],
 ) -> str | None:
-    """The first field that every record has and that tells all of them apart; identifiers before other texts.
+    """The field that tells the records of the sample apart, and those of the truth, and is the same in both.
 
-    Where only a table is there, its first column is, if it has several values.
+    One called ``record``, else the first identifier, else the first text that every record has. Of a sample and a truth
+    it is the one that most records of the truth share with the sample: a field that was extracted wrongly tells no
+    record apart. Where only a table is there, its first column is, if it has several values.
     """
-    if not records:
+    sides = [side for side in (sampled, true) if side]
+    if not sides:
         first = next(iter(fields), "")
         return first if len(set(fields[first].truth_values)) > 1 and "[]" not in first else None
-    if len(records) < 2:
+    if max(map(len, sides)) < 2:
         return None
-    for kind in ("identifier", "text"):
-        for pattern, one in conclusions.items():
-            if one.type != kind or "[]" in pattern or "." in pattern:
-                continue
-            values = [record.get(pattern) for record in records]
-            is_everywhere = all(isinstance(value, str | int) and str(value).strip() for value in values)
-            if is_everywhere and len({normalise_text(str(value)) for value in values}) == len(records):
-                return pattern
-    return None
+    top = [pattern for pattern in conclusions if "[]" not in pattern and "." not in pattern]
+    named = [pattern for pattern in top if label_key(pattern) == RECORD]
+    of_kind = [
+        [pattern for pattern in top if conclusions[pattern].type == kind] for kind in ("identifier", "text")
+    ]
+    candidates: dict[str, int] = {}
+    for pattern in dict.fromkeys([*named, *of_kind[0], *of_kind[1]]):
+        values = [_telling_values(pattern, side) for side in sides]
+        if any(one is None for one in values):
+            continue
+        by_side = [set(one) for one in values if one is not None]
+        if not true and (cells := fields[pattern].truth_values):
+            by_side.append({normalise_text(cell) for cell in cells})
+        candidates[pattern] = len(set.intersection(*by_side))
+    most = max(candidates.values(), default=0)
+    return next((pattern for pattern, shared in candidates.items() if shared == most > 0), None)
+
+
+def _telling_values(pattern: str, records: Sequence[Mapping[str, Any]]) -> list[str] | None:
+    """What a field is in each record, where every one has it and no two the same."""
+    values = [record.get(pattern) for record in records]
+    told = [normalise_text(str(value)) for value in values if isinstance(value, str | int)]
+    return told if all(told) and len(set(told)) == len(records) else None
 
 
 def _list_paths(fields: Mapping[str, Any]) -> list[str]:

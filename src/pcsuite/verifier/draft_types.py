@@ -6,7 +6,7 @@ import importlib.util
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pcsuite._util.text import counted
@@ -63,8 +63,14 @@ def conclude_type(
     kinds = {_kind(value) for value in present}
     if kinds - {"integer", "number"} == {"text"} and len(kinds) > 1:
         amounts = [*present, *truth_values]
+        numbers = [value for value in present if not isinstance(value, str)]
+        texts = [value for value in amounts if isinstance(value, str)]
+        if all(map(_is_number, texts)) and not _AMOUNT.search(key):
+            concluded = _of_numbers(key, [*numbers, *_parsed(texts)], ())
+            question = f"some of its numbers are texts, which {concluded.type} calls mistyped"
+            return replace(concluded, question=question if concluded.type in ("integer", "number") else "")
         if _all(amounts, MoneyReader(TypeOptions())):
-            return _money(amounts, "amounts, some with a currency")
+            return _money(amounts, "amounts of money")
         if _all(amounts, PercentReader(TypeOptions())) and any("%" in str(one) for one in amounts):
             return Conclusion("percent", "numbers, some with a percent sign")
     if len(kinds) > 1 and kinds != {"integer", "number"}:
@@ -190,7 +196,7 @@ def _of_texts(key: str, texts: Sequence[str], *, is_sampled: bool) -> Conclusion
         and any(not _is_number(text) for text in texts)
         and _all(texts, MoneyReader(TypeOptions()))
     ):
-        return _money(texts, "amounts, some with a currency")
+        return _money(texts, "amounts of money")
     if all(re.search(r"\d", text) and re.search(r"[^\d\s.,'()+-]", text) for text in texts):
         if _all(texts, MoneyReader(TypeOptions())):
             return _money(texts, "amounts with a currency")
@@ -211,11 +217,7 @@ def _of_texts(key: str, texts: Sequence[str], *, is_sampled: bool) -> Conclusion
         if _IDENTIFIER.search(key) or any(re.fullmatch(r"0\d+", text) for text in texts):
             return Conclusion("identifier", "digits that are no quantity: called so, or with leading zeros")
         if not is_sampled:
-            numbers = [parse_number(text) for text in texts]
-            whole = all(
-                number.is_integer() and "." not in text for number, text in zip(numbers, texts, strict=True)
-            )
-            return _of_numbers(key, [int(one) for one in numbers] if whole else numbers, ())
+            return _of_numbers(key, _parsed(texts), ())
         return Conclusion(
             "text",
             "numbers as text",
@@ -248,6 +250,13 @@ def _money(values: Sequence[Any], why: str) -> Conclusion:
         f"amounts in {', '.join(sorted(map(str, codes)))}: in which is one that names none?" if codes else ""
     )
     return Conclusion("money", why, question=question)
+
+
+def _parsed(texts: Sequence[str]) -> list[float]:
+    """Numbers that are written as texts; whole ones where all of them are written so."""
+    numbers = [parse_number(text) for text in texts]
+    whole = all(number.is_integer() and "." not in text for number, text in zip(numbers, texts, strict=True))
+    return [int(one) for one in numbers] if whole else numbers
 
 
 def _is_number(text: str) -> bool:

@@ -116,6 +116,11 @@ def require_fields(rules: Rules, source: str) -> None:
     """Raise ``DataError`` where the truth read from ``source`` gives no value that is compared."""
     if not rules.fields_in_truth:
         hint = "fill in the truth, or check which fields the mapping excludes"
+        if rules.mapping.record != "free":
+            hint = (
+                "the mapping is of buildings: draft one of your own by pcsuite verify --init-mapping SAMPLE"
+                f" --truth {source} --out mapping.yaml, and name it by --mapping"
+            )
         raise DataError(f"{source}: the truth gives no value that is compared", hint=hint)
 
 
