@@ -49,7 +49,7 @@ class Worker:
         self._timed_out_s: float | None = None
         self.alive = True
         self.read: deque[Reading] = deque(maxlen=max(1, settings["kept_beginnings"]))
-        """What it read last and still holds, the newest last."""
+        """What it read last, the newest last: it knows the beginnings of all of them, and the newest prompt."""
         # For appending and reading: the worker reads llama.cpp's own log back from it.
         self._log = tempfile.TemporaryFile(mode="a+b")  # noqa: SIM115  lives as long as the worker
         self._process = subprocess.Popen(
@@ -70,9 +70,9 @@ class Worker:
         self._reader.start()
 
     def hold(self, reading: Reading) -> None:
-        """Note what it reads next: that takes the place of a reading that it goes on from, else of the oldest."""
+        """Note what it reads next: that takes the place of one with its beginning or with none, else of the oldest."""
         for held in list(self.read):
-            if held.prompt == reading.prompt or (held.beginning and held.beginning == reading.beginning):
+            if held.beginning is None or held.beginning == reading.beginning:
                 self.read.remove(held)
         self.read.append(reading)
 
@@ -169,8 +169,8 @@ def _fail(future: Future[Any], error: EngineError) -> None:
 
 
 def _nearness(worker: Worker, reading: Reading) -> int:
-    """2 where the worker has read the prompt, 1 where it has read its beginning, else 0."""
-    if any(held.prompt == reading.prompt for held in worker.read):
+    """2 where the worker has just read the prompt, 1 where it has read its beginning, else 0."""
+    if worker.read and worker.read[-1].prompt == reading.prompt:
         return 2
     shared = reading.beginning is not None
     return int(shared and any(held.beginning == reading.beginning for held in worker.read))

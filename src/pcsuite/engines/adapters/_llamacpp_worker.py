@@ -20,6 +20,7 @@ import secrets
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
@@ -82,19 +83,49 @@ LEAST_BEGINNING = 24
 """Tokens that a beginning must have to be read by itself: each answer then costs one token's reading more."""
 BEGINNINGS_KNOWN = 1000
 """Beginnings whose tokens are remembered."""
+STATES_OF = 4
+"""Kept beginnings have at most so many times the context's tokens together, which bounds their memory."""
 ITEM = "\ue000"
 """Stands for what follows the beginning while the chat template is asked where that ends (a private character)."""
 
 
-class _Slot:
-    """A sequence of the engine: what was read into it last."""
+class _States:
+    """What the engine's memory is after a beginning was read, by the beginning's tokens, the one used last at the end.
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.prompt: str | None = None
-        self.beginning: list[int] | None = None
-        self.cut: int | None = None
-        """Characters of the prompt in it that were read by themselves, ``None`` where it was read whole."""
+    They lie in files without a name, so that nothing is left of them however the process ends. Where the system has
+    none of these, nothing is kept here: a beginning is then known only while the engine's slot holds it.
+    """
+
+    folder = "/proc/self/fd/" if hasattr(os, "memfd_create") else None
+
+    def __init__(self, kept: int, most_tokens: int) -> None:
+        self._kept, self._most_tokens = kept if self.folder else 0, most_tokens
+        self._files: dict[tuple[int, ...], int] = {}
+
+    def get(self, tokens: list[int]) -> str | None:
+        """Name of the file with the state after these tokens."""
+        descriptor = self._files.pop(tuple(tokens), None)
+        if descriptor is None:
+            return None
+        self._files[tuple(tokens)] = descriptor
+        return str(descriptor)
+
+    def add(self, tokens: list[int]) -> str | None:
+        """Name of a file for the state after these tokens; what was used least lately makes room for it."""
+        if not self._kept or len(tokens) > self._most_tokens:
+            return None
+        while self._files and (
+            len(self._files) >= self._kept or sum(map(len, self._files)) + len(tokens) > self._most_tokens
+        ):
+            self.drop(next(iter(self._files)))
+        self._files[tuple(tokens)] = os.memfd_create("beginning")
+        return str(self._files[tuple(tokens)])
+
+    def drop(self, tokens: Iterable[int]) -> None:
+        """Forget the state after these tokens."""
+        descriptor = self._files.pop(tuple(tokens), None)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 class _Engine:
@@ -103,9 +134,10 @@ class _Engine:
     The kernels for one token and for many round differently, so a text can depend on how its prompt was cut into
     readings. Here that depends on the prompt alone, never on what was asked before. Its beginning is read in one go
     from an empty slot, its last token once more by itself; then the rest in one go; then the last prompt token by
-    itself. Whatever a slot still holds of these, to the letter, need not be read again: the beginning for the prompts
-    that share it, the whole prompt for its replicates. What it shares by chance is never used, since then the cut would
-    lie elsewhere. A prompt without a beginning is read in one go from an empty slot.
+    itself. What is still known of these, to the letter, need not be read again: the whole prompt for its replicates,
+    while the slot holds it, and the beginning for the prompts that share it, whose state is kept and put back. What a
+    prompt shares by chance is never used, since then the cut would lie elsewhere. A prompt without a beginning is read
+    in one go from an empty slot.
     """
 
     def __init__(
@@ -115,13 +147,14 @@ class _Engine:
         import xllamacpp
 
         self.version = str(xllamacpp.__version__)
-        slots = max(1, kept_beginnings) if prefix_reuse else 1
         key = secrets.token_hex(16)
         params = xllamacpp.CommonParams()
         params.model.path = model
-        params.n_parallel = slots
-        params.n_ctx = context_tokens * slots
-        params.kv_unified = False  # each slot its own memory, so that a sequence lies in it as it would alone
+        params.n_parallel = 1
+        params.n_ctx = context_tokens
+        params.kv_unified = False
+        if _States.folder:
+            params.slot_save_path = _States.folder
         params.cpuparams.n_threads = threads
         params.cpuparams_batch.n_threads = threads
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
@@ -139,8 +172,13 @@ class _Engine:
         self._reuses = prefix_reuse
         self._cuts = prefix_reuse and kept_beginnings > 0
         self._reused_before = False
-        self._slots = [_Slot(number) for number in range(slots)]
-        """The one used last comes last."""
+        self._prompt: str | None = None
+        """The prompt that the slot holds, ``None`` where it holds none, or only a part of one."""
+        self._cut: int | None = None
+        """Characters of it that were read by themselves, ``None`` where it was read whole."""
+        self._beginning: list[int] | None = None
+        """The tokens of the beginning that the slot holds, maybe with more behind it."""
+        self._states = _States(kept_beginnings, STATES_OF * context_tokens)
         self._beginnings: dict[str, tuple[list[int], int]] = {}
         self._end: int | None = None
 
@@ -156,69 +194,75 @@ class _Engine:
         unknown = grammar is not None and grammar not in self._verdicts
         if grammar is not None and not unknown:
             self._enforce(grammar)
-        slot = self._slots[-1]
         if self._reuses:
             prompt = json.dumps([chat, beginning, body["messages" if chat else "prompt"]])
-            slot = next((each for each in self._slots if each.prompt == prompt), self._slots[0])
-            if slot.prompt != prompt:
-                slot, refusal = self._read(body, chat, beginning)
+            if prompt != self._prompt:
+                refusal = self._read(body, chat, beginning)
                 if refusal is not None:  # it does not fit
                     return refusal
-                slot.prompt = prompt
-            self._slots.remove(slot)
-            self._slots.append(slot)
-        body = {**body, "id_slot": slot.number}
+                self._prompt = prompt
+        body = {**body, "id_slot": 0}
         if unknown:
             time.sleep(LOG_SETTLE_S)  # let the lines of the request before reach the log
         self._log.mark()
-        result = self._answer(body, chat, slot)
+        result = self._answer(body, chat)
         if grammar is not None and unknown and "error" not in result:
             self._verdicts[grammar] = self._log.grammar_error()
             self._enforce(grammar)
         if prefers_end and "error" not in result and result["choices"][0]["finish_reason"] == "length":
-            ended = self._answer({**body, "logit_bias": [[self._end_token(), END_BIAS]]}, chat, slot)
+            ended = self._answer({**body, "logit_bias": [[self._end_token(), END_BIAS]]}, chat)
             if "error" not in ended and ended["choices"][0]["finish_reason"] != "length":
                 for name in ("completion_tokens", "total_tokens"):
                     ended["usage"][name] += result["usage"]["completion_tokens"]
                 result = ended
-        return result if "error" in result or slot.cut is None else {**result, "cut": slot.cut}
+        return result if "error" in result or self._cut is None else {**result, "cut": self._cut}
 
-    def _read(
-        self, body: dict[str, Any], chat: bool, beginning: list[int] | None
-    ) -> tuple[_Slot, dict[str, Any] | None]:
-        """The slot that holds the prompt's reading now, and the engine's error where it could not be read."""
+    def _read(self, body: dict[str, Any], chat: bool, beginning: list[int] | None) -> dict[str, Any] | None:
+        """Have the slot hold the prompt; the engine's error where it could not be read."""
         reading = {name: value for name, value in body.items() if name != "grammar"}
-        reading["max_tokens"] = 0
+        reading |= {"max_tokens": 0, "id_slot": 0}
         tokens, cut = self._beginning_of(body, chat, beginning) if self._cuts and beginning else ([], 0)
-        slot = next((each for each in self._slots if tokens and each.beginning == tokens), self._slots[0])
-        slot.prompt = slot.cut = None
-        if len(tokens) >= LEAST_BEGINNING and self._read_beginning(slot, tokens):
-            answer = self._call({**reading, "id_slot": slot.number, "cache_prompt": True}, chat)
+        self._prompt = self._cut = None
+        if len(tokens) >= LEAST_BEGINNING and self._hold(tokens):
+            answer = self._call({**reading, "cache_prompt": True}, chat)
             if "error" in answer:
-                slot.beginning = None
-                return slot, answer
+                self._beginning = None
+                return answer
             if answer["timings"].get("cache_n") == len(tokens):
-                slot.cut = cut
-                return slot, None
+                self._cut = cut
+                return None
         # No beginning, or one whose last token goes on into the rest of this prompt: always read whole.
-        slot.beginning = None
-        answer = self._call({**reading, "id_slot": slot.number, "cache_prompt": False}, chat)
-        return slot, answer if "error" in answer else None
+        self._beginning = None
+        answer = self._call({**reading, "cache_prompt": False}, chat)
+        return answer if "error" in answer else None
 
-    def _read_beginning(self, slot: _Slot, tokens: list[int]) -> bool:
+    def _hold(self, tokens: list[int]) -> bool:
         """Have the slot hold the beginning and no more, its last token read by itself; whether that worked."""
-        body = {"prompt": tokens, "max_tokens": 0, "id_slot": slot.number}
-        if slot.beginning != tokens:
-            slot.beginning = None
+        kept = self._states.get(tokens)
+        if kept is not None:
+            restored = self._ask("POST", "/slots/0?action=restore", {"filename": kept})
+            if restored.get("n_restored") == len(tokens):
+                self._beginning = tokens
+                return True
+            self._states.drop(tokens)
+            self._beginning = None
+        body = {"prompt": tokens, "max_tokens": 0, "id_slot": 0}
+        if self._beginning != tokens:
+            self._beginning = None
             if "error" in self._call({**body, "cache_prompt": False}, chat=False):
                 return False
-            slot.beginning = tokens
         again = self._call({**body, "cache_prompt": True}, chat=False)
-        if "error" not in again and again["timings"]["prompt_n"] == 1:
-            return True
-        # A recurrent model cannot take a token back.
-        slot.beginning, self._cuts = None, False
-        return False
+        if "error" in again or again["timings"]["prompt_n"] != 1:
+            # A recurrent model cannot take a token back.
+            self._beginning, self._cuts = None, False
+            return False
+        self._beginning = tokens
+        new = self._states.add(tokens)
+        if new is not None:
+            saved = self._ask("POST", "/slots/0?action=save", {"filename": new})
+            if saved.get("n_saved") != len(tokens):
+                self._states.drop(tokens)  # no memory for it: it is read again when the slot holds another
+        return True
 
     def _beginning_of(self, body: dict[str, Any], chat: bool, beginning: list[int]) -> tuple[list[int], int]:
         """The tokens that the prompt begins with, and the characters of it that they are.
@@ -256,12 +300,12 @@ class _Engine:
             self._end = int(self._ask("POST", "/tokenize", body)["tokens"][0])
         return self._end
 
-    def _answer(self, body: dict[str, Any], chat: bool, slot: _Slot) -> dict[str, Any]:
+    def _answer(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
         if not self._reuses:
             return self._call({**body, "cache_prompt": False}, chat)
         result = self._call({**body, "cache_prompt": True}, chat)
         if "error" in result:
-            slot.prompt = slot.beginning = None
+            self._prompt = self._beginning = None
             return result
         if result["timings"]["prompt_n"] == 1:
             self._reused_before = True
@@ -270,7 +314,7 @@ class _Engine:
             raise RuntimeError("it read the prompt again; set prefix_reuse: false for this model")
         # Recurrent models cannot take a token back: the first answer of all shows it, and none reuses then.
         self._reuses = self._cuts = False
-        return self._answer(body, chat, slot)
+        return self._answer(body, chat)
 
     def _call(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
         handler = self._server.handle_chat_completions if chat else self._server.handle_completions

@@ -46,6 +46,9 @@ RANDOM_SEED = 0xFFFFFFFF
 CALLS_PER_WORKER = 8
 """Calls taken on for each worker, so that a free one finds prompts that begin as the one that it has read."""
 
+MOST_KEPT = 1000 if hasattr(os, "memfd_create") else 1
+"""Beginnings that a worker can keep: without files in memory that which it read last."""
+
 
 class LlamaCppOptions(ChatOptions):
     """Keys of a model whose provider is ``llamacpp``."""
@@ -62,10 +65,10 @@ class LlamaCppOptions(ChatOptions):
     """Room for prompt and answer together."""
     prefix_reuse: bool = True
     """Read a prompt once for the rows that ask it one after the other; changes rounding, so text, if changed."""
-    kept_beginnings: int = Field(default=2, ge=0, le=64)
-    """Beginnings of prompts, up to the item, that each worker keeps so that prompts which share one read on from there;
-    each takes the memory of ``context_tokens``. How many they are changes no text; 0 reads every prompt whole, which
-    rounds differently."""
+    kept_beginnings: int = Field(default=32, ge=0)
+    """Beginnings of prompts, up to the item, that each worker keeps so that prompts which share one read on from there,
+    with four times ``context_tokens`` together at most. How many they are changes no text; 0 reads every prompt whole,
+    which rounds differently. Only Linux keeps more than one."""
     timeout_s: float = Field(default=600.0, gt=0)
     """A call that takes longer ends its worker and is reported as retryable."""
 
@@ -105,9 +108,8 @@ class LlamaCppAdapter(ModelAdapter):
         self._version = str(require("xllamacpp._version", "local").get_versions()["version"])
         settings = {
             "model": str(self._path.resolve()),
-            **self.options.model_dump(
-                include={"context_tokens", "threads", "prefix_reuse", "kept_beginnings"}
-            ),
+            **self.options.model_dump(include={"context_tokens", "threads", "prefix_reuse"}),
+            "kept_beginnings": min(self.options.kept_beginnings, MOST_KEPT),
         }
         self._pool = LlamaCppPool(settings, self.options.workers, self.options.timeout_s)
         self._finalizer = weakref.finalize(self, LlamaCppPool.close, self._pool)
