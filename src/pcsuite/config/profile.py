@@ -433,7 +433,13 @@ class DrawSection(Definition):
     """What each item draws by a hash of itself, the same in every condition, so that no finding rests on one choice."""
 
     example_sets: int = Field(default=1, ge=1, le=100)
-    """So many sets of exemplars of which each item is shown one. Items of one set are related: they are one cluster."""
+    """So many sets of exemplars of which each item is shown one; no two of them share an exemplar. Items of one set are
+    related: they are one cluster."""
+    examples_per_set: int = Field(default=4, ge=1, le=8)
+    """Exemplars in a set: as many as the largest ``k`` of the conditions."""
+    examples_from: Literal["train", "unscored"] = "train"
+    """Where sets come from: the training split, or those items of the scored split that come last by the seed and are
+    not scored, where the training split is small or not the same for everybody."""
     wordings: int = Field(default=1, ge=1, le=WORDINGS + 1)
     """So many wordings of instruction and operators (the template and its paraphrases) of which each item has one."""
 

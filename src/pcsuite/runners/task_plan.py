@@ -12,7 +12,16 @@ from pcsuite._util.hashing import digest, seed_from
 from pcsuite.config.definitions import WORDING_1, TaskSpec
 from pcsuite.config.load import Suite
 from pcsuite.data.clusters import text_key
-from pcsuite.data.items import Item, ItemSource, exemplars, find_items, sample_items, task_items
+from pcsuite.data.items import (
+    Item,
+    ItemSource,
+    LoadedItems,
+    exemplars,
+    find_items,
+    sample_items,
+    task_items,
+    unscored_items,
+)
 from pcsuite.errors import ConfigError, DataError
 from pcsuite.evaluation import EVALUATORS, build_evaluator, checked_options
 from pcsuite.evaluation.base import Evaluator
@@ -77,22 +86,8 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     )
     evaluator = task_evaluator(suite, task_id)
     check_items(evaluator, items, loaded.source.path)
-    answer, draw = exemplar_answer(suite, evaluator), suite.profile.draw
-    sets: list[tuple[Exemplar, ...]] = []
-    sets_wanted = 1 if draw is None else draw.example_sets
-    if find_items(spec.dataset, spec.train_split, cache_dir) is not None:
-        train = task_items(spec, spec.train_split, cache_dir)
-        # An exemplar that is also scored would show its own answer.
-        scored = {item.input_text for item in items}
-        usable = [item for item in train.items if item.input_text not in scored]
-        for number in range(sets_wanted):
-            salt = repro.deterministic_hash_seed + (f" example set {number}" if number else "")
-            examples = exemplars(usable, min(MAX_EXEMPLARS, len(usable)), salt)
-            if evaluator.judge is not None:
-                # Free text may come without references; conditions that show exemplars then say that there are none.
-                examples = [item for item in examples if has_reference(item)]
-            check_items(evaluator, examples, train.source.path)
-            sets.append(tuple(Exemplar(item.input_text, answer(item), item.item_id) for item in examples))
+    draw = suite.profile.draw
+    sets = _example_sets(suite, task_id, evaluator, loaded, items)
     prompting = TaskPrompting(
         task_id,
         spec,
@@ -116,12 +111,55 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     )
     if draw is None:
         return task
-    task = replace(task, example_sets=tuple(sets) or ((),) * sets_wanted, wordings=draw.wordings)
+    task = replace(task, example_sets=tuple(sets) or ((),) * draw.example_sets, wordings=draw.wordings)
     if draw.example_sets == 1:
         return task
     # What is found of items that share their examples may be due to these: they are related.
     named = {item.item_id: f"examples {drawn.example_set}" for item in items if (drawn := task.drawn(item))}
     return replace(task, items=[replace(item, cluster=named[item.item_id]) for item in items])
+
+
+def _example_sets(
+    suite: Suite, task_id: str, evaluator: Evaluator, split: LoadedItems, scored: Sequence[Item]
+) -> list[tuple[Exemplar, ...]]:
+    """The task's exemplars, one set of them, or as many as items draw; none where there is no training split.
+
+    ``split`` is all of the split that is scored in part. Sets that are drawn share no exemplar: else items of two sets
+    would be related too. Raises :class:`DataError` where there are too few items for that.
+    """
+    spec, repro, draw = suite.tasks[task_id], suite.profile.repro, suite.profile.draw
+    cache_dir = Path(suite.profile.run.cache_dir)
+    # An exemplar that is also scored would show its own answer.
+    shown = {item.input_text for item in scored}
+    wanted = MAX_EXEMPLARS if draw is None else draw.example_sets * draw.examples_per_set
+    if draw is not None and draw.examples_from == "unscored":
+        chosen = unscored_items(split.items, wanted, repro.global_seed, task_id, repro.deterministic_hash_seed)
+        found = sum(item.input_text not in shown for item in chosen)
+        source = split.source
+    elif find_items(spec.dataset, spec.train_split, cache_dir) is not None:
+        train = task_items(spec, spec.train_split, cache_dir)
+        source = train.source
+        usable = [item for item in train.items if item.input_text not in shown]
+        if evaluator.judge is not None and draw is not None:
+            usable = [item for item in usable if has_reference(item)]
+        found = len(usable)
+        chosen = exemplars(usable, min(wanted, found), repro.deterministic_hash_seed)
+    else:
+        return []
+    if draw is not None and found < wanted:
+        raise DataError(
+            f"task '{task_id}': {draw.example_sets} sets of {draw.examples_per_set} exemplars need {wanted} items, and"
+            f" {source.path} has {found} that are not scored",
+            hint="pcsuite export-datasets has published items; else fewer in draw.example_sets or draw.examples_per_set,"
+            " or fewer scored (limits.max_items_per_task)",
+        )
+    if evaluator.judge is not None:
+        # Free text may come without references; conditions that show exemplars then say that there are none.
+        chosen = [item for item in chosen if has_reference(item)]
+    check_items(evaluator, chosen, source.path)
+    answer, size = exemplar_answer(suite, evaluator), MAX_EXEMPLARS if draw is None else draw.examples_per_set
+    solved = [Exemplar(item.input_text, answer(item), item.item_id) for item in chosen]
+    return [tuple(solved[first : first + size]) for first in range(0, max(1, len(solved)), size)]
 
 
 def exemplar_answer(suite: Suite, evaluator: Evaluator) -> Callable[[Item], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from pcsuite._util.text import plain_number
 from pcsuite.data.export import base
@@ -42,7 +43,7 @@ class SvampExporter(base.ItemExporter):
     splits = (base.Split("test", 1000, ("SVAMP.json",), hub=("train", "test")),)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """Body and question as one text, and the answer in plain digits."""
+        """Body and question as one text, the answer in plain digits, and the calculation that leads there."""
         answer = plain_number(row.get("Answer"))
         if answer is None:
             raise row.error(f"'Answer' is no number: {row.get('Answer')!r}")
@@ -55,8 +56,36 @@ class SvampExporter(base.ItemExporter):
         if joint == ", " and question.split(" ")[0] in _OPENERS:
             question = question[0].lower() + question[1:]
         text = f"{body}{joint}{question}" if body else question
-        return Item(f"svamp-{problem_id}", text, {"answer": answer})
+        truth = {"answer": answer}
+        equation = row.text("Equation") if "Equation" in row.values else ""
+        if solution := _solution(equation, answer):
+            truth["solution"] = solution
+        return Item(f"svamp-{problem_id}", text, truth)
 
     def build(self, records: dict[str, list[Item]], options: base.ExportOptions) -> base.BuiltDataset:
         key = lambda item: (int(item.item_id.rpartition("-")[2]), item.item_id)  # noqa: E731
         return base.BuiltDataset([base.items_output(self.name, "test", sorted(records["test"], key=key))])
+
+
+_STEP = re.compile(r"\(\s*(-?[\d.]+)\s*([-+*/])\s*(-?[\d.]+)\s*\)")
+
+
+def _solution(equation: str, answer: str) -> str:
+    """A published equation as the lines of a worked solution; empty where it is none or does not lead to the answer.
+
+    >>> _solution("( ( 9.0 + 5.0 ) * 2.0 )", "28")
+    '9 + 5 = 14\\n14 * 2 = 28'
+    """
+    lines, text = [], equation
+    while step := _STEP.search(text):
+        first, sign, second = (step[1], step[2], step[3])
+        left, right = Fraction(first), Fraction(second)
+        if sign == "/" and not right:
+            return ""
+        value = {"+": left + right, "-": left - right, "*": left * right}.get(sign)
+        result = plain_number(float(left / right if value is None else value))
+        if result is None:
+            return ""
+        lines.append(f"{plain_number(first)} {sign} {plain_number(second)} = {result}")
+        text = text[: step.start()] + result + text[step.end() :]
+    return "\n".join(lines) if plain_number(text.strip()) == answer else ""

@@ -15,6 +15,8 @@ from pcsuite.data.truths import choice_text
 from pcsuite.errors import DataError
 
 OPT_ITEMS = 500
+RATIONALE_WORDS, RATIONALE_CHARACTERS = 30, 200
+"""What the task ``strategyqa`` and its schema allow a rationale."""
 TREC_LABELS = ("ABBR", "ENTY", "DESC", "HUM", "LOC", "NUM")
 
 
@@ -62,10 +64,24 @@ class StrategyQaExporter(base.ItemExporter):
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        label = "yes" if row.boolean("answer") else "no"
-        return Item(
-            f"strategyqa-{row.text('qid')}", base.collapse_spaces(row.text("question")), {"label": label}
-        )
+        truth = {"label": "yes" if row.boolean("answer") else "no"}
+        facts = row.texts("facts") if "facts" in row.values else []
+        if rationale := _short_rationale(facts):
+            truth["rationale"] = rationale
+        return Item(f"strategyqa-{row.text('qid')}", base.collapse_spaces(row.text("question")), truth)
+
+
+def _short_rationale(facts: list[str]) -> str:
+    """The first published facts that a rationale of the task has room for, each a sentence; empty where none fits."""
+    sentences: list[str] = []
+    for fact in facts:
+        text = base.collapse_spaces(fact)
+        longer = [*sentences, text if text.endswith((".", "!", "?")) else f"{text}."]
+        joined = " ".join(longer)
+        if len(joined.split()) > RATIONALE_WORDS or len(joined) > RATIONALE_CHARACTERS:
+            break
+        sentences = longer
+    return " ".join(sentences)
 
 
 class BoolQExporter(base.ItemExporter):
