@@ -325,10 +325,9 @@ def answer_alarms(rows: Sequence[ScoredRow], *, by_words: bool) -> list[str]:
     cut = sum(row.generation is not None and row.generation.finish_reason == "length" for row in answered)
     alarms = []
     if (total - readable) / total >= SHARES["unreadable"][0]:
-        empty = sum(row.generation is not None and not row.generation.text.strip() for row in answered)
-        why = "are empty" if empty == total - readable else "could not be read"
-        also = f" ({empty} are empty)" if 0 < empty < total - readable else ""
-        alarms.append(f"{total - readable} of {total} answers to the full prompt {why} and score 0{also}.")
+        alarms.append(
+            f"{total - readable} of {total} answers to the full prompt could not be read and score 0."
+        )
     if cut / total >= SHARES["truncated"][0]:
         alarms.append(f"{cut} of {total} answers to the full prompt were cut off at the token limit.")
     answer, times = counts.most_common(1)[0] if counts else ("", 0)
