@@ -48,9 +48,7 @@ def section(result: dict) -> str:
     told += [
         "",
         " ".join(
-            text
-            for text in map(result["says"].get, ("answer", "margin", "trimmed", "control"))
-            if text
+            text for text in map(result["says"].get, ("answer", "margin", "trimmed", "control")) if text
         ),
     ]
     told += [

@@ -133,7 +133,9 @@ def _example_sets(
     shown = {item.input_text for item in scored}
     wanted = MAX_EXEMPLARS if draw is None else draw.example_sets * draw.examples_per_set
     if draw is not None and draw.examples_from == "unscored":
-        chosen = unscored_items(split.items, wanted, repro.global_seed, task_id, repro.deterministic_hash_seed)
+        chosen = unscored_items(
+            split.items, wanted, repro.global_seed, task_id, repro.deterministic_hash_seed
+        )
         found = sum(item.input_text not in shown for item in chosen)
         source = split.source
     elif find_items(spec.dataset, spec.train_split, cache_dir) is not None:
@@ -150,8 +152,8 @@ def _example_sets(
         raise DataError(
             f"task '{task_id}': {draw.example_sets} sets of {draw.examples_per_set} exemplars need {wanted} items, and"
             f" {source.path} has {found} that are not scored",
-            hint="pcsuite export-datasets has published items; else fewer in draw.example_sets or draw.examples_per_set,"
-            " or fewer scored (limits.max_items_per_task)",
+            hint="pcsuite export-datasets has published items; else fewer in draw.example_sets or"
+            " draw.examples_per_set, or fewer scored (limits.max_items_per_task)",
         )
     if evaluator.judge is not None:
         # Free text may come without references; conditions that show exemplars then say that there are none.
