@@ -97,4 +97,4 @@ def test_promptfoo_prints_the_paired_report_after_all(tmp_path, command):
     # All 22 are right now, 16 were before.
     assert "evaluation against base" in done.stdout, done.stdout + done.stderr
     assert "The pass went from 0.73 to 1.00" in done.stdout
-    assert "Fixed: 6 items" in done.stdout
+    assert "fixed: 6 items" in done.stdout
