@@ -44,6 +44,11 @@ def test_columns_of_numbers_stand_to_the_right_and_are_named():
     assert "<table data-sortable>" in html
 
 
+def test_a_value_that_nobody_knows_is_a_dash():
+    html = component("table", ["block", "USD"], [["role", None], ["tone", 0]])
+    assert re.findall(r"<td[^>]*>(.*?)</td>", html) == ["role", "–", "tone", "0"]
+
+
 def test_words_that_differ_are_told_by_more_than_colour():
     html = component("word_diff", [("same", "a "), ("gone", "<i>"), ("new", "b\x1b")])
     assert html == '<pre dir="auto">a <del>&lt;i&gt;</del><ins>b␛</ins></pre>'
