@@ -17,8 +17,8 @@ import pcsuite
 from pcsuite.ablation.study import as_yaml as study_yaml
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.config.yaml_source import as_yaml, load_yaml
-from pcsuite.data.init_task import read_table
 from pcsuite.data.items import dump_line, read_jsonl
+from pcsuite.data.table_files import read_table
 from pcsuite.importers.shapes import FileShape
 from pcsuite.logging.audit import audit_log, repair_log
 from pcsuite.logging.labels import (

@@ -18,7 +18,7 @@ import numpy as np
 from pcsuite.ablation.arms import FULL
 from pcsuite.ablation.verdicts import Scores
 from pcsuite.contrasts import related_items
-from pcsuite.data.init_task import read_table
+from pcsuite.data.table_files import read_table
 from pcsuite.errors import DataError
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.stats.covariates import FEWEST_UNITS, AdjustedMean, adjusted_mean

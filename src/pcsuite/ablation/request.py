@@ -17,7 +17,7 @@ from pcsuite.config.load import ScorerFile, Suite
 from pcsuite.config.profile import MissingAnswers, ReproSection
 from pcsuite.config.spellings import regime_id
 from pcsuite.contrasts import MARGIN, Assumption
-from pcsuite.data import init_task
+from pcsuite.data import init_task, table_files
 from pcsuite.data.clusters import cluster_sentence
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import ConfigError, DataError, did_you_mean
@@ -249,8 +249,8 @@ def _table_task(
     # The rows that are asked are those of the lowest rank: of a large table no others need be kept.
     repro = ReproSection()
     rank = init_task.table_rank(request, task_id, repro.global_seed, repro.deterministic_hash_seed)
-    few = request.limit is not None and 0 < request.limit * 10 <= init_task.KEPT_ROWS
-    rows = init_task.read_table(path, rank if few else None)
+    few = request.limit is not None and 0 < request.limit * 10 <= table_files.KEPT_ROWS
+    rows = table_files.read_table(path, rank if few else None)
     columns = list(rows[0].values)
     ids, how_named = init_task.id_column(request, rows)
     request = replace(request, id_column=ids)

@@ -29,9 +29,9 @@ from pcsuite.data.init_task import (
     init_task,
     input_columns,
     likely_kind,
-    read_table,
     task_name,
 )
+from pcsuite.data.table_files import read_table
 from pcsuite.errors import ConfigError
 from pcsuite.evaluation.own_scorer import check_scorer
 from pcsuite.prompts.sources import PromptFile

@@ -177,7 +177,8 @@ def execute_init_task(args: argparse.Namespace) -> int:
 
     What the flags leave open is asked for on a terminal; elsewhere it is a ``DataError`` that names the flag.
     """
-    from pcsuite.data.init_task import TaskRequest, init_task, read_table
+    from pcsuite.data.init_task import TaskRequest, init_task
+    from pcsuite.data.table_files import read_table
     from pcsuite.evaluation.own_scorer import check_scorer
 
     check_scorer(args.scorer)

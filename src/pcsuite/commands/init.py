@@ -49,7 +49,7 @@ def execute_init(args: argparse.Namespace) -> int:
     flag, and everything else has a default.
     """
     from pcsuite.ablation.scaffold import ScaffoldRequest, scaffold
-    from pcsuite.data.init_task import read_table
+    from pcsuite.data.table_files import read_table
     from pcsuite.prompts.sources import PromptFile
 
     asking = sys.stdin.isatty() and args.data is None
@@ -94,7 +94,7 @@ def execute_first_steps(args: argparse.Namespace) -> int:
 
     Nothing is called or written. A file that cannot be read is said to be, and asked for again; Ctrl-D ends it.
     """
-    from pcsuite.data.init_task import read_table
+    from pcsuite.data.table_files import read_table
     from pcsuite.prompts.blocks import read_prompt
 
     print("Three questions, then your command; pcsuite --help lists all of them. Ctrl-D ends.")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite._util.text import plain_number
-from pcsuite.data.init_task import read_table
 from pcsuite.data.items import Row
+from pcsuite.data.table_files import read_table
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
 from pcsuite.importers.shapes import FileShape
