@@ -30,9 +30,10 @@ from pcsuite.logging.labels import (
     sheet_csv,
     write_sample,
 )
-from pcsuite.logging.log import LoggedScores, ResumeIndex, RunLog, RunPaths, iter_rows, read_prompts
+from pcsuite.logging.log import ResumeIndex, RunLog, RunPaths, iter_rows, read_prompts
 from pcsuite.logging.looks import Look, LooksFile, read_looks
 from pcsuite.logging.manifest import RunManifest, TaskNote, read_manifest, write_manifest
+from pcsuite.logging.scored_rows import LoggedScores
 from pcsuite.optimization.journal import Journal
 from pcsuite.verifier.cells import parse_rows
 from pcsuite.verifier.extraction import parse_record_set

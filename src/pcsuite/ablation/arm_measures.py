@@ -14,7 +14,7 @@ from pcsuite.ablation.verdicts import Scores
 from pcsuite.analysis.load.item_scores import LENIENT
 from pcsuite.contrasts import ArmScores
 from pcsuite.errors import CallOutcome
-from pcsuite.logging.log import LoggedScores, ScoredRow
+from pcsuite.logging.scored_rows import LoggedScores, ScoredRow
 from pcsuite.runners.plan import Plan
 
 MEASURES = {

@@ -41,8 +41,8 @@ from pcsuite.analysis.judging import judges_of, read_gold
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.contrasts import cluster_codes, related_items
-from pcsuite.logging.log import ScoredRow
 from pcsuite.logging.looks import Look
+from pcsuite.logging.scored_rows import ScoredRow
 from pcsuite.runners.plan import Plan
 from pcsuite.runners.run_suite import plan_manifest
 from pcsuite.stats.attribution import OperatorEffect, attribute

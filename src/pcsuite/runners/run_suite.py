@@ -27,7 +27,7 @@ from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import BudgetExceededError, ConfigError, EngineError, LogError
 from pcsuite.evaluation.judged import judge_fingerprint
 from pcsuite.logging.ledger import counting, read_spent
-from pcsuite.logging.log import LoggedScores, RunLog, RunPaths
+from pcsuite.logging.log import RunLog, RunPaths
 from pcsuite.logging.looks import Look
 from pcsuite.logging.manifest import (
     ConditionNote,
@@ -40,6 +40,7 @@ from pcsuite.logging.manifest import (
     read_manifest,
     write_manifest,
 )
+from pcsuite.logging.scored_rows import LoggedScores
 from pcsuite.logging.segments import Beside
 from pcsuite.prompts.compiled import compiled_path, read_compiled_file
 from pcsuite.runners.edits import Perturber, registered_perturbation
