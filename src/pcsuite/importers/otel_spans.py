@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite.errors import ConfigError, DataError
-from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
+from pcsuite.importers.base import (
+    UNKNOWN,
+    ImportedSample,
+    LogHeader,
+    ReadOptions,
+    SampleList,
+    epochs_of,
+    measures_of,
+)
 from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
@@ -202,7 +210,6 @@ def _sample(
 
 
 def _evaluation(model: str, arm: str, samples: Sequence[ImportedSample], path: Path) -> SampleList:
-    measures = dict.fromkeys(name for sample in samples for name in sample.scores)
     header = LogHeader(
         tool="otel",
         tool_version=UNKNOWN,
@@ -210,8 +217,8 @@ def _evaluation(model: str, arm: str, samples: Sequence[ImportedSample], path: P
         task="otel",
         split=UNKNOWN,
         model=model,
-        measures=tuple(measures),
-        epochs=max(sample.epoch for sample in samples),
+        measures=measures_of(samples),
+        epochs=epochs_of(samples),
         condition=arm or None,
         fields={"file": path.stem, "arm": arm},
     )

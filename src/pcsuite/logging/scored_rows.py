@@ -62,8 +62,9 @@ _SCORED = msgspec.json.Decoder(ScoredRow)
 class LoggedScores:
     """A metric of a log's rows by run id, for who judges while the log is open.
 
-    Given to a :class:`~pcsuite.logging.log.RunLog` it is handed every line once: those that the log has when it is opened,
-    then each that is appended. The newest row of an id counts. Who needs more of the rows overrides :meth:`keep`.
+    Given to a :class:`~pcsuite.logging.log.RunLog` it is handed every line once: those that the log has when it is
+    opened, then each that is appended. The newest row of an id counts. Who needs more of the rows overrides
+    :meth:`keep`.
     """
 
     def __init__(self, metric: str = "task_score") -> None:
