@@ -9,7 +9,6 @@ from a world (:mod:`pcsuite.stats.power`) and put to the very rules that judge a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +23,7 @@ from pcsuite.stats.power import (
     PairedVariances,
     PairedWorld,
     flip_p_values,
+    smallest_number,
     world_of_means,
 )
 from pcsuite.stats.shape_free import shape_free_test
@@ -33,6 +33,8 @@ STUDIES = 1_000
 _STUDIES_OF_LIMITS = 250
 POWER = 0.8
 MOST_ITEMS = 20_000
+_PARTS = 50
+"""Numbers that suffice are told to within one part in so many: the chances are simulated."""
 MOST_REPEATS = 50
 _SEED = 20_241_101
 _BOUNDS = (-1.0, 1.0)
@@ -117,29 +119,37 @@ class Gate:
 
     def items_to_find(self, loss: float, power: float = POWER) -> int | None:
         """Items with which a loss fails the gate with this chance; ``None`` where 20,000 do not suffice."""
-        return _smallest(
-            lambda items: replace(self, items=items).fails(loss) >= power, self.items, MOST_ITEMS, least=2
+        return smallest_number(
+            lambda items: replace(self, items=items).fails(loss) >= power,
+            self.items,
+            MOST_ITEMS,
+            least=2,
+            parts=_PARTS,
         )
 
     def items_to_show(self, power: float = POWER) -> int | None:
         """Items with which a run that did not change is shown to be no worse with this chance; ``None`` for none."""
-        return _smallest(
+        return smallest_number(
             lambda items: replace(self, items=items).shows_no_worse() >= power,
             self.items,
             MOST_ITEMS,
             least=2,
+            parts=_PARTS,
         )
 
     def repeats_to_find(self, loss: float, power: float = POWER) -> int | None:
         """Repeats of the same items with which a loss fails the gate with this chance; ``None`` where 50 do not."""
-        return _smallest(
-            lambda repeats: replace(self, repeats=repeats).fails(loss) >= power, 1, MOST_REPEATS, least=1
+        return smallest_number(
+            lambda repeats: replace(self, repeats=repeats).fails(loss) >= power, 1, MOST_REPEATS, parts=_PARTS
         )
 
     def repeats_to_show(self, power: float = POWER) -> int | None:
         """Repeats with which a run that did not change is shown to be no worse with this chance; ``None`` for none."""
-        return _smallest(
-            lambda repeats: replace(self, repeats=repeats).shows_no_worse() >= power, 1, MOST_REPEATS, least=1
+        return smallest_number(
+            lambda repeats: replace(self, repeats=repeats).shows_no_worse() >= power,
+            1,
+            MOST_REPEATS,
+            parts=_PARTS,
         )
 
     def _differences(self, loss: float) -> FloatArray:
@@ -200,16 +210,3 @@ def gate_of(first: ArmScores, second: ArmScores, *, margin: float, alpha: float 
     world = MeasuredWorld(differences, PairedVariances(float(differences.var(ddof=1)), 0.0, 0.0))
     graded = not (first.binary and second.binary)
     return Gate(world, len(differences), 1, margin, alpha, unit, graded=graded)
-
-
-def _smallest(holds: Callable[[int], bool], start: int, last: int, *, least: int) -> int | None:
-    """The smallest number that suffices, to within a fiftieth; ``None`` where none up to ``last`` does."""
-    low, high = least - 1, max(start, least)
-    while not holds(high):
-        if high >= last:
-            return None
-        low, high = high, min(2 * high, last)
-    while high - low > max(1, high // 50):
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
