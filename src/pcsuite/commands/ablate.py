@@ -176,15 +176,15 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
     options.check_named(args.models, "--models")
     targets = options.targets_from(args)
     models = [*targets, *(args.models or ())]
-    given = vars(args) | {"data": (args.data or [None])[0], "model": (models or [None])[0]}
-    (prompt, *more), defaults = args.prompt, {"data": given["data"]}
+    settings = vars(args) | {"data": (args.data or [None])[0], "model": (models or [None])[0]}
+    (prompt, *more), defaults = args.prompt, {"data": settings["data"]}
     if prompt == Path("example") and not prompt.exists():
         prompt, bundled = bundled_example()
-        defaults |= {key: value for key, value in bundled.items() if not given[key]}
+        defaults |= {key: value for key, value in bundled.items() if not settings[key]}
     elif not args.data:
         raise ConfigError("the table is not given", hint="--data TABLE, or the id of a task")
     optional = ("margin", "design", "model", "missing")
-    requested = {key: given[key] for key in optional if given[key] is not None}
+    requested = {key: settings[key] for key in optional if settings[key] is not None}
     left_out = {key: field.default for key, field in AblationRequest.__dataclass_fields__.items()}
     return options.settings_from(
         AblationRequest,

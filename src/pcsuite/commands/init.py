@@ -111,14 +111,14 @@ def execute_first_steps(args: argparse.Namespace) -> int:
     except EOFError:
         print("\npcsuite --help lists the commands, pcsuite ablate example shows one")
         return Exit.DONE
-    given = [str(prompt), "--data", str(table), "--model", model or "smollm2-135m"]
+    arguments = [str(prompt), "--data", str(table), "--model", model or "smollm2-135m"]
     commands = {
-        shlex.join(["pcsuite", "ablate", *given, "--show"]): "blocks, cost and reach; nothing is called",
+        shlex.join(["pcsuite", "ablate", *arguments, "--show"]): "blocks, cost and reach; nothing is called",
         shlex.join(
-            ["pcsuite", "ablate", *given]
+            ["pcsuite", "ablate", *arguments]
         ): "what each part is worth, and the shortest that is no worse",
         shlex.join(
-            ["pcsuite", "init", Path(str(prompt)).stem, "--prompt", *given]
+            ["pcsuite", "init", Path(str(prompt)).stem, "--prompt", *arguments]
         ): "a folder that runs anywhere",
     }
     print()

@@ -231,7 +231,7 @@ def read_table_task(
     if request.decimal not in (None, *MARKS):
         raise DataError(f"--decimal '{request.decimal}': the decimal mark is . or ,")
     _check_columns(request, rows)
-    rows, told = recipe.settle(rows, request)
+    rows, notes = recipe.settle(rows, request)
     request = replace(request, id_column=id_column(request, rows)[0])
     asked = request.inputs or request.placed
     ignored = [name for name in asked if numbers_rows(name, [str(row.values.get(name, "")) for row in rows])]
@@ -240,7 +240,7 @@ def read_table_task(
     items = _read_items(recipe, request, rows, least, ignored)
     words = with_answer_form(recipe.describe(items, request), request.answer_as, kind)
     schema = words.schema if request.schema_file is None else _own_schema(items, request)
-    return TableTask(items, words, schema, tuple(ignored), "; ".join(told))
+    return TableTask(items, words, schema, tuple(ignored), "; ".join(notes))
 
 
 def _check_columns(request: TaskRequest, rows: Sequence[Row]) -> None:

@@ -75,7 +75,7 @@ class OtelFormat:
             raise DataError(f"{path}: no span has an attribute of generative AI ('gen_ai.…')")
         results = _results(answers, logged)
         groups: dict[tuple[str, str], list[ImportedSample]] = {}
-        seen: Counter[tuple[str, str, str]] = Counter()
+        epochs: Counter[tuple[str, str, str]] = Counter()
         for span, attributes in answers:
             scores = results.get(str(span.get("spanId")), {})
             failed = as_mapping(span.get("status")).get("code") in (_ERROR, "STATUS_CODE_ERROR")
@@ -86,8 +86,8 @@ class OtelFormat:
                 (str(attributes[key]) for key in _MODELS if key in attributes), UNKNOWN
             )
             arm = str(attributes.get(options.arm, "")) if options.arm else ""
-            seen[model, arm, name] += 1
-            sample = _sample(span, attributes, name, seen[model, arm, name], scores, failed=failed)
+            epochs[model, arm, name] += 1
+            sample = _sample(span, attributes, name, epochs[model, arm, name], scores, failed=failed)
             groups.setdefault((model, arm), []).append(sample)
         if not groups:
             raise DataError(f"{path}: no span has an evaluation result (event '{_RESULT}')")

@@ -117,9 +117,9 @@ def _column(
     left_out: Mapping[str, str],
 ) -> Promise:
     """A promise that some rows of a table keep."""
-    given = sum(counts(row.get(column, "")) for row in _rows(folders.tables / file))
+    count = sum(counts(row.get(column, "")) for row in _rows(folders.tables / file))
     why = left_out.get("verifier-pass", "the verifier judged none of its answers: pcsuite verifier-pass")
-    return Promise(what, given > 0, f"{given} rows of {folders.tables / file}" if given else why)
+    return Promise(what, count > 0, f"{count} rows of {folders.tables / file}" if count else why)
 
 
 def _given(value: str) -> bool:

@@ -242,7 +242,7 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord |
     latencies = [call["latency_ms"] for call in calls]
     timed = [latency for latency in latencies if latency is not None]
     steps = [call["steps"] for call in calls if "steps" in call]
-    told = [step for call in calls for step in call.get("transcript", ())]
+    steps_told = [step for call in calls for step in call.get("transcript", ())]
     loaded = [source for call in calls for source in call.get("loaded", ())]
     stderr = "\n".join(call["stderr"] for call in calls if "stderr" in call)
     record = GenerationRecord(
@@ -255,7 +255,7 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord |
         react_steps=outcome.react_steps,
         tool_calls=outcome.tool_calls + sum(call.get("tool_calls", 0) for call in calls),
         attempts=sum(max(1, call.get("attempts", 1)) for call in calls) or 1,
-        transcript=outcome.transcript if not told else [*(outcome.transcript or ()), *told],
+        transcript=outcome.transcript if not steps_told else [*(outcome.transcript or ()), *steps_told],
         batch=next(filter(None, (call.get("batch") for call in calls)), None),
         steps=sum(steps) if steps else None,
         loaded=loaded or msgspec.UNSET,

@@ -195,11 +195,11 @@ class Condition:
         """The prompt for a context; or, of a task's entry and an item, a mapping with the prompt and its parts."""
         if ctx is not None:
             return build_condition(self.id, templates_dir=templates_dir, ctx=ctx)
-        task, given = dict(task_spec or {}), dict(item or {})
+        task, fields = dict(task_spec or {}), dict(item or {})
         context: dict[str, Any] = {
-            "task_id": task.get("id", given.get("task_id", "task")),
+            "task_id": task.get("id", fields.get("task_id", "task")),
             "task_kind": task.get("kind", "reasoning"),
-            "input_text": given.get("input_text", ""),
+            "input_text": fields.get("input_text", ""),
             **{key: task[key] for key in ("task_title", "task_goal", "rules", "schema_text") if key in task},
         }
         built: PromptCondition = build_condition(self.id, templates_dir=templates_dir, ctx=context)

@@ -375,5 +375,5 @@ def _decoding(decoding: Any) -> Decoding:
     if isinstance(decoding, Decoding):
         return decoding
     base = Decoding("", 0.0, 1.0, 256)
-    given = {key: decoding[key] for key in ("id", "temperature", "top_p", "max_tokens") if key in decoding}
-    return replace(base, **given)
+    settings = {key: decoding[key] for key in ("id", "temperature", "top_p", "max_tokens") if key in decoding}
+    return replace(base, **settings)

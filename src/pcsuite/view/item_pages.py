@@ -43,8 +43,8 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     for row in shown:
         row["parts"] = read_part((row["text"] or "")[:CLIP], row["answer"], _fields(row["fields"]))
         row["how"], row["reading"] = row["reading"], _reading_notes(row)
-        told = row["react_steps"] or row["tool_calls"] or row["steps"] or row["provider"] == TARGET
-        row["has_steps"] = (row["attempts"] or 1) > 1 or bool(told)
+        is_loop = row["react_steps"] or row["tool_calls"] or row["steps"] or row["provider"] == TARGET
+        row["has_steps"] = (row["attempts"] or 1) > 1 or bool(is_loop)
     by_id = {row["run_id"]: row for row in beside}
     first, second = request.query_params.get("a", ""), request.query_params.get("b", "")
     chosen = first in by_id and second in by_id

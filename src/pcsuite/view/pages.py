@@ -364,8 +364,10 @@ def operators_page(viewer: Viewer, request: Request) -> Page:
     control = selection.base if selection.base in bundles else None
     contrasts = [contrast for contrast in contrasts_of(bundles, control) if contrast.kind in PAIRS]
     # What a prompt loses without a block and what the block brings are one comparison: it is told once, as the latter.
-    told = {(contrast.baseline, contrast.condition) for contrast in contrasts if contrast.kind != CONTROL}
-    contrasts = [one for one in contrasts if (one.condition, one.baseline) not in told]
+    told_elsewhere = {
+        (contrast.baseline, contrast.condition) for contrast in contrasts if contrast.kind != CONTROL
+    }
+    contrasts = [one for one in contrasts if (one.condition, one.baseline) not in told_elsewhere]
     effects = contrast_effects(scores, selection.base, contrasts)
     names = list(dict.fromkeys(name for bundle in bundles.values() for name in bundle))
     off = known_name(request, "off", names, "") if request.query_params.get("off") else ""
