@@ -165,29 +165,32 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     about = "name, log or file of the run that is judged; without it, RUN_A by --arms"
     parser.add_argument("second", nargs="?", type=Path, metavar="RUN_B", help=about)
     margin = "changes up to this size are no regression (default 0); with it, it is also said whether RUN_B is no worse"
-    flags = [
-        flag("--margin", margin, type=float, default=0.0),
-        switch("--fail-on-regression", "exit with status 1 where RUN_B is reliably worse, or missing scores could hide"
-               " that it is"),
-        options.MISSING.but("planned items without a score: bound counts them at their worst (default), drop judges the"
-                            " scored items alone"),
-        options.ASSUME,
-        switch("--allow-different-items", "compare the items in common where the runs were to ask different ones"),
-        flag("--arms", "compare these two conditions, by name or its beginning: that of RUN_A, that of RUN_B", nargs=2,
-             metavar=("A", "B")),
-        flag("--correction", "over what a change must hold: bh, the cells of its metric (default), or holm, all cells"
-             " and scores at once (default of files of other tools)", choices=("bh", "holm")),
-        options.RELATED.but("columns of the items that say which are related (default: as the logs say)"),
-        options.CONFIG.but("with --cluster: profile that has the items (default: the one the runs were made from)",
-                           default=None),
-        options.POSTERIOR.but("add the probability that a cell is better and, with --margin, within it"),
-        options.several("--conditions", "only these conditions; A=B holds B of RUN_B against A of RUN_A"),
-        FORMAT,
-        *FILES,
-        options.OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
-        options.JSON,
-    ]  # fmt: skip
-    options.add_flags(parser, Group("", flags), options.FOREIGN)
+    groups = (
+        Group("", [
+            flag("--margin", margin, type=float, default=0.0),
+            switch("--fail-on-regression", "exit with status 1 where RUN_B is reliably worse, or missing scores could"
+                   " hide that it is"),
+            flag("--arms", "compare these two conditions, by name or its beginning: that of RUN_A, that of RUN_B",
+                 nargs=2, metavar=("A", "B")),
+            options.several("--conditions", "only these conditions; A=B holds B of RUN_B against A of RUN_A"),
+            options.OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
+        ]),
+        Group("what counts as evidence", [
+            options.MISSING.but("planned items without a score: bound counts them at their worst (default), drop judges"
+                                " the scored items alone"),
+            options.ASSUME,
+            switch("--allow-different-items", "compare the items in common where the runs were to ask different ones"),
+            flag("--correction", "over what a change must hold: bh, the cells of its metric (default), or holm, all"
+                 " cells and scores at once (default of files of other tools)", choices=("bh", "holm")),
+            options.RELATED.but("columns of the items that say which are related (default: as the logs say)"),
+            options.CONFIG.but("with --cluster: profile that has the items (default: the one the runs were made from)",
+                               default=None),
+            options.POSTERIOR.but("add the probability that a cell is better and, with --margin, within it"),
+        ]),
+        Group("how it is told", [FORMAT, *FILES, options.JSON]),
+        options.FOREIGN,
+    )  # fmt: skip
+    options.add_flags(parser, *groups)
 
 
 def execute_compare(args: argparse.Namespace) -> int:
