@@ -25,7 +25,8 @@ from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, total_cost
-from pcsuite.runners.plan import Plan, check_components, with_compiled_prompt
+from pcsuite.runners.plan import Plan, with_compiled_prompt
+from pcsuite.runners.plan_checks import check_components
 from pcsuite.runners.registration import check_contrast_names, registered_plan
 from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.runners.until import check_metric

@@ -263,7 +263,6 @@ def print_comparison(
 
     ``names`` are what the two are called; ``runs`` have the answers (``None``: a baseline, which keeps none).
     """
-    from pcsuite.api.runs import changed_answers
     from pcsuite.reporting.junit import comparison_junit
     from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 
@@ -323,4 +322,19 @@ def comparison_document(comparison: Comparison, first: str, second: str) -> dict
         "reach": gate_line(comparison.gates) or None,
         "broke": changed(comparison.broke),
         "fixed": changed(comparison.fixed),
+    }
+
+
+def changed_answers(
+    first: Run | None, second: Run, changes: Sequence[ItemChange]
+) -> dict[ItemChange, tuple[str, str]]:
+    """What was answered before and now to items whose score changed; of several replicates the one that scores lowest.
+
+    ``first`` is ``None`` where it is a baseline, which keeps no texts.
+    """
+    keys = [(change.key, change.item_id) for change in changes]
+    now = second.answers(keys)
+    before = first.answers(keys) if first is not None else {}
+    return {
+        change: (before.get(key, ""), now.get(key, "")) for change, key in zip(changes, keys, strict=True)
     }
