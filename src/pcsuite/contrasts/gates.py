@@ -74,7 +74,10 @@ class Gate:
 
     @property
     def largest_loss(self) -> float:
-        """The largest loss that scores leave room for."""
+        """The largest loss that scores leave room for, in score: from a mean of 0.8 no run can lose more than 0.8.
+
+        A larger one is refused by the methods that take a loss.
+        """
         return -self.world.room[0]
 
     def fails(self, loss: float) -> float:
@@ -87,7 +90,11 @@ class Gate:
         return float((reliable & (drawn.mean(axis=1) < -self.margin)).mean())
 
     def shows_no_worse(self, loss: float = 0.0) -> float:
-        """Chance (0..1) that a run is shown to be no worse by the margin; 0 without a margin."""
+        """Chance (0..1) that a run is shown to be no worse by the margin; 0 without a margin.
+
+        ``loss`` is what the run truly loses, in score; by default nothing. From fewer simulated studies than
+        :meth:`fails`, since limits take longer: the standard error is at most 0.032.
+        """
         if not self.margin:
             return 0.0
         known: dict[bytes, bool] = {}
@@ -107,7 +114,10 @@ class Gate:
         return shown / self._quick.studies
 
     def least_loss(self, power: float = POWER) -> float | None:
-        """The smallest loss that fails the gate with this chance, to within 0.005; ``None`` where no loss does."""
+        """The smallest loss that fails the gate with this chance, in score; ``None`` where no loss does.
+
+        To within 0.005. Where there is none, items are too few for a loss of everything to be found that often.
+        """
         far = self.largest_loss
         if self.fails(far) < power:
             return None
@@ -118,7 +128,10 @@ class Gate:
         return high
 
     def items_to_find(self, loss: float, power: float = POWER) -> int | None:
-        """Items with which a loss fails the gate with this chance; ``None`` where 20,000 do not suffice."""
+        """Items with which a loss (in score) fails the gate with this chance; ``None`` where 20,000 do not suffice.
+
+        To within a fiftieth; repeats and margin stay as they are.
+        """
         return smallest_number(
             lambda items: replace(self, items=items).fails(loss) >= power,
             self.items,
@@ -128,7 +141,10 @@ class Gate:
         )
 
     def items_to_show(self, power: float = POWER) -> int | None:
-        """Items with which a run that did not change is shown to be no worse with this chance; ``None`` for none."""
+        """Items with which a run that did not change is shown to be no worse with this chance; ``None`` for none.
+
+        To within a fiftieth, and at most 20,000. Without a margin nothing can be shown.
+        """
         return smallest_number(
             lambda items: replace(self, items=items).shows_no_worse() >= power,
             self.items,
@@ -138,13 +154,19 @@ class Gate:
         )
 
     def repeats_to_find(self, loss: float, power: float = POWER) -> int | None:
-        """Repeats of the same items with which a loss fails the gate with this chance; ``None`` where 50 do not."""
+        """Repeats of the same items with which a loss fails the gate with this chance; ``None`` where 50 do not.
+
+        Repeats average out what differs from answer to answer, and nothing of what differs from item to item.
+        """
         return smallest_number(
             lambda repeats: replace(self, repeats=repeats).fails(loss) >= power, 1, MOST_REPEATS, parts=_PARTS
         )
 
     def repeats_to_show(self, power: float = POWER) -> int | None:
-        """Repeats with which a run that did not change is shown to be no worse with this chance; ``None`` for none."""
+        """Repeats with which a run that did not change is shown to be no worse with this chance; ``None`` for none.
+
+        At most 50 repeats of the same items.
+        """
         return smallest_number(
             lambda repeats: replace(self, repeats=repeats).shows_no_worse() >= power,
             1,
