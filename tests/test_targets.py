@@ -72,7 +72,7 @@ def test_a_command_is_ablated_with_instructions_that_show_no_item(study, capsys)
     assert row.generation.steps == 4
     assert row.generation.stderr == f"asked about {row.task.item_id and row.generation.stderr[12:]}"
     assert row.metrics["cost_usd"] == 0.002
-    assert row.generation.usage.total_tokens == 0
+    assert row.generation.usage is None
     assert row.engine["target"] == f"{PYTHON} agent.py"
     without_noise = [row.generation.steps for row in rows if row.condition.id == "-noise"]
     assert set(without_noise) == {3}
