@@ -147,7 +147,7 @@ def forecast_by_noise(
 
     spent = read_spent(log)
     calls = max(1, sum(line.calls for line in spent.starts))
-    measured = NoiseForecast(
+    found = NoiseForecast(
         study,
         asked,
         replicates,
@@ -162,9 +162,9 @@ def forecast_by_noise(
         None,
     )
     if greedy:
-        return measured
-    more = replace(measured, forecast=reach(noise * replicates / (replicates + 1)))
-    return replace(measured, another_replicate=more.detectable)
+        return found
+    more = replace(found, forecast=reach(noise * replicates / (replicates + 1)))
+    return replace(found, another_replicate=more.detectable)
 
 
 def forecast(

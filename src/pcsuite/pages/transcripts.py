@@ -86,11 +86,11 @@ class Transcript:
             (len(self.sources), "source"),
             (len(self.checks), "check"),
         )
-        parts = [f"{count:,} {word}{'s' if count != 1 else ''}" for count, word in counts if count]
+        told = [f"{count:,} {word}{'s' if count != 1 else ''}" for count, word in counts if count]
         if files:
-            parts.insert(bool(self.steps), f"{files:,} file{'s' if files != 1 else ''} changed")
-        parts += ["standard error"] * bool(self.stderr) + ["artifacts"] * bool(self.artifacts)
-        return " · ".join(parts)
+            told.insert(bool(self.steps), f"{files:,} file{'s' if files != 1 else ''} changed")
+        told += ["standard error"] * bool(self.stderr) + ["artifacts"] * bool(self.artifacts)
+        return " · ".join(told)
 
 
 def transcript_of(row: Mapping[str, Any]) -> Transcript | None:
@@ -104,7 +104,7 @@ def transcript_of(row: Mapping[str, Any]) -> Transcript | None:
     steps = _list(generation.get("transcript"))
     changed, checks = _mapping(row.get("changed")), _mapping(row.get("checks"))
     files = [_mapping(file) for file in _list(changed.get("files"))]
-    transcript = Transcript(
+    told = Transcript(
         steps=[_step(step) for step in steps[:MOST_STEPS]],
         more_steps=max(0, len(steps) - MOST_STEPS),
         sources=[
@@ -118,7 +118,7 @@ def transcript_of(row: Mapping[str, Any]) -> Transcript | None:
         stderr=_text(generation.get("stderr")),
         artifacts=_text(generation.get("artifacts")),
     )
-    return transcript if transcript.summary or transcript.changes_note else None
+    return told if told.summary or told.changes_note else None
 
 
 def diff_lines(diff: str) -> list[DiffLine]:
