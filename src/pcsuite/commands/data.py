@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pcsuite._util.text import one_line, underlying_stream
 from pcsuite.commands import DIR, FILE, options
+from pcsuite.commands.foreign import FOREIGN
 from pcsuite.commands.options import Group, flag, several, switch
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import dataset_name
@@ -306,7 +307,7 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
         options.one("model", "id of the model, instead of the log's"),
         options.MODEL_OPTION.but("what the report is told of the model: family=NAME or size=CLASS"),
     ]
-    options.add_flags(parser, Group("", flags), options.FOREIGN, Group("the rows", rows))
+    options.add_flags(parser, Group("", flags), FOREIGN, Group("the rows", rows))
 
 
 def execute_import(args: argparse.Namespace) -> int:

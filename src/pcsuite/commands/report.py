@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.text import counted
 from pcsuite.commands import DIR, FILE, options
+from pcsuite.commands.foreign import FOREIGN, reading_from
 from pcsuite.commands.options import Group, flag, switch
 from pcsuite.errors import ConfigError, Exit
 
@@ -188,7 +189,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
             options.POSTERIOR.but("add the probability that a cell is better and, with --margin, within it"),
         ]),
         Group("how it is told", [FORMAT, *FILES, options.JSON]),
-        options.FOREIGN,
+        FOREIGN,
     )  # fmt: skip
     options.add_flags(parser, *groups)
 
@@ -206,7 +207,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     if args.second is None and args.arms is None:
         hint = "name a second one, or two conditions of this one with --arms A B"
         raise ConfigError(f"{args.first} alone has nothing to be compared with", hint=hint)
-    reading, columns = options.reading_from(args), args.cluster or ()
+    reading, columns = reading_from(args), args.cluster or ()
     before = side_of(args.first, args.output_dir, reading, cluster=columns, name="first")
     second = before
     if args.second is not None:
