@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from pcsuite.ablation.arms import AGAIN, FULL, SHAM_PREFIX, AddedPiece, Design, PromptArm
-from pcsuite.config.definitions import Place
+from pcsuite.config.operator_definitions import Place
 from pcsuite.errors import ConfigError
 from pcsuite.prompts.blocks import HOLDS_INPUT, PromptBlock, SplitPrompt
 from pcsuite.prompts.tools import DESCRIPTION

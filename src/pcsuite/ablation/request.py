@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.ablation.arms import DesignName
-from pcsuite.config.definitions import CheckSpec, Place, TaskSpec
+from pcsuite.config.definitions import CheckSpec, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite
+from pcsuite.config.operator_definitions import Place
 from pcsuite.config.profile import MissingAnswers, ReproSection
 from pcsuite.config.spellings import regime_id
 from pcsuite.contrasts import MARGIN, Assumption

@@ -40,9 +40,10 @@ from pcsuite.ablation.covariate import Covariate
 from pcsuite.ablation.rearranging import WHOLE, changed_design, plain_block
 from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
 from pcsuite.ablation.verdicts import least_items
-from pcsuite.config.definitions import CheckSpec, ConditionsFile, ModelSpec
+from pcsuite.config.definitions import CheckSpec, ModelSpec
 from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import at_address, changed_entry
+from pcsuite.config.operator_definitions import ConditionsFile
 from pcsuite.config.prices import price_of
 from pcsuite.config.profile import ReproSection, check_run_name
 from pcsuite.config.targets import target_overrides

@@ -20,7 +20,7 @@ from pcsuite.analysis.tables.attribution import depending_on_the_bundle
 from pcsuite.analysis.tables.effects import UNEQUAL_FAILURES
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
 from pcsuite.analysis.twins import doing
-from pcsuite.config.definitions import SHAM
+from pcsuite.config.operator_definitions import SHAM
 from pcsuite.contrasts import ALPHA
 from pcsuite.logging.manifest import MergedManifest, TaskNote
 from pcsuite.stats.power import items_to_hold, least_p

@@ -12,7 +12,8 @@ from typing import Literal
 
 from jinja2 import TemplateError, meta
 
-from pcsuite.config.definitions import PromptForm, PromptRepeat, TaskKind
+from pcsuite.config.definitions import TaskKind
+from pcsuite.config.operator_definitions import PromptForm, PromptRepeat
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.filler import sham_text

@@ -15,9 +15,10 @@ from pcsuite._util.loops import run_blocking, run_in_thread
 from pcsuite.analysis.asked_items import ids_digest
 from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.bundled import operator_title, operator_type, operator_work
-from pcsuite.config.definitions import ModelSpec, OperatorSpec
+from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.model_names import provider_presets
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.data.clusters import count_clusters
 from pcsuite.data.items import closed_answers, majority_class
