@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from pcsuite.config.definitions import WORDING_1, Definition, Wording, DefinitionsFile
+from pcsuite.config.definitions import WORDING_1, Definition, DefinitionsFile, Wording
 from pcsuite.config.spellings import normalise_operator
 
 WORDINGS = 3
