@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite._util.text import counted
 from pcsuite.commands import DIR, options
 from pcsuite.commands.options import Group, flag, switch
-from pcsuite.config import definitions
+from pcsuite.config import definitions, operator_definitions
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.prices import price_words
 from pcsuite.config.profile import PreregistrationSection, Profile
@@ -115,8 +115,8 @@ SCHEMAS: dict[str, type[definitions.Definition]] = {
     "profile": Profile,
     "tasks": definitions.TasksFile,
     "models": definitions.ModelsFile,
-    "operators": definitions.OperatorsFile,
-    "conditions": definitions.ConditionsFile,
+    "operators": operator_definitions.OperatorsFile,
+    "conditions": operator_definitions.ConditionsFile,
     "decoding": definitions.DecodingFile,
     "metrics": definitions.MetricsFile,
 }
