@@ -20,10 +20,11 @@ from pcsuite.ablation.amounts import OF_MODELS, OF_SIMULATED, OF_TARGETS, Amount
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
 from pcsuite.ablation.arms import FULL, PromptArm, without
 from pcsuite.ablation.reach import Reach
+from pcsuite.ablation.reading import SIMULATED
 from pcsuite.ablation.result import AblationResult, ArmSummary
 from pcsuite.ablation.savings import yearly_savings
 from pcsuite.ablation.screen import GroupVerdict, arm_without, block_verdicts, judge_groups, most_arms
-from pcsuite.ablation.study import SIMULATED, Study
+from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import (
     BlockVerdict,

@@ -22,11 +22,12 @@ from pcsuite._util.loops import run_blocking
 from pcsuite._util.text import counted, figure_text, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationRun
 from pcsuite.ablation.arms import CHANGES, FULL
+from pcsuite.ablation.reading import SIMULATED
 from pcsuite.ablation.rearranging import MOVES, TWICE, WHOLE, plain_block, sham_of
 from pcsuite.ablation.records import limits_record
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.sentences import SIMULATED_NOTICE
-from pcsuite.ablation.study import SIMULATED, Study, prepare
+from pcsuite.ablation.study import Study, prepare
 from pcsuite.ablation.verdicts import at_floor, finite, judge_noise
 from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
 from pcsuite.contrasts import (
