@@ -15,7 +15,7 @@ from pcsuite._util.files import (
     unreadable_text,
     write_errors,
 )
-from pcsuite.data.init_task import read_table
+from pcsuite.data.table_files import read_table
 from pcsuite.errors import DataError, RunLockedError
 
 

@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pcsuite.ablation.study import as_yaml, prepare
-from pcsuite.config.definitions import OperatorsFile
 from pcsuite.config.load import load_suite
+from pcsuite.config.operator_definitions import OperatorsFile
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, DataError, PcsuiteError, PromptError
 from pcsuite.runners.plan import build_plan

@@ -10,8 +10,8 @@ from pcsuite.config.bundled import (
     searched_operators,
     with_bundled_parts,
 )
-from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import load_suite
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.errors import ConfigError
 from support.profiles import write_profile
 

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from pcsuite.config.definitions import Condition, DecodingSpec, ModelSpec, OperatorSpec, OperatorUse, TaskSpec
+from pcsuite.config.definitions import DecodingSpec, ModelSpec, TaskSpec
+from pcsuite.config.operator_definitions import Condition, OperatorSpec, OperatorUse
 
 
 def test_a_condition_may_be_a_bare_list_of_names_options_and_alternatives():

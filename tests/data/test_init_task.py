@@ -18,10 +18,10 @@ from pcsuite.data.init_task import (
     init_task,
     input_columns,
     likely_kind,
-    read_table,
     read_table_task,
 )
 from pcsuite.data.items import Item, Row, read_items
+from pcsuite.data.table_files import read_table
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import DataError, PcsuiteError
 from pcsuite.evaluation.base import Answer

@@ -7,7 +7,7 @@ import openpyxl
 import pytest
 
 from pcsuite.cli import main
-from pcsuite.data.init_task import read_table
+from pcsuite.data.table_files import read_table
 from pcsuite.errors import DataError, MissingExtraError
 
 HEADER = ["id", "text", "urgent", "due", "share", "queue"]

@@ -9,15 +9,8 @@ from pcsuite.analysis.load.parts import LogParts
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.cli import main
 from pcsuite.errors import Exit
-from pcsuite.logging.log import (
-    LoggedScores,
-    ResumeIndex,
-    RunLog,
-    RunPaths,
-    iter_newest_rows,
-    iter_rows,
-    newest_rows,
-)
+from pcsuite.logging.log import ResumeIndex, RunLog, RunPaths, iter_newest_rows, iter_rows, newest_rows
+from pcsuite.logging.scored_rows import LoggedScores
 from pcsuite.logging.segments import Rotation, closed_path, compress_segment
 from pcsuite.view.data import OpenRun
 from pcsuite.view.runs import list_runs, sum_log

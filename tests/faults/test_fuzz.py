@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pcsuite.config.load import load_suite
 from pcsuite.config.yaml_source import load_yaml
-from pcsuite.data.init_task import read_table
 from pcsuite.data.items import load_items
+from pcsuite.data.table_files import read_table
 from pcsuite.engines.adapters._openai_wire import action_lines
 from pcsuite.engines.adapters._wire_errors import retry_after_seconds, status_error
 from pcsuite.engines.adapters.base import Decoding, Request

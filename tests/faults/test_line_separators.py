@@ -17,8 +17,8 @@ import pcsuite
 from pcsuite.ablation.study import as_yaml as study_yaml
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.config.yaml_source import as_yaml, load_yaml
-from pcsuite.data.init_task import read_table
 from pcsuite.data.items import dump_line, read_jsonl
+from pcsuite.data.table_files import read_table
 from pcsuite.importers.shapes import FileShape
 from pcsuite.logging.audit import audit_log, repair_log
 from pcsuite.logging.labels import (
@@ -30,9 +30,10 @@ from pcsuite.logging.labels import (
     sheet_csv,
     write_sample,
 )
-from pcsuite.logging.log import LoggedScores, ResumeIndex, RunLog, RunPaths, iter_rows, read_prompts
+from pcsuite.logging.log import ResumeIndex, RunLog, RunPaths, iter_rows, read_prompts
 from pcsuite.logging.looks import Look, LooksFile, read_looks
 from pcsuite.logging.manifest import RunManifest, TaskNote, read_manifest, write_manifest
+from pcsuite.logging.scored_rows import LoggedScores
 from pcsuite.optimization.journal import Journal
 from pcsuite.verifier.cells import parse_rows
 from pcsuite.verifier.extraction import parse_record_set

@@ -14,7 +14,7 @@ import pytest
 from pcsuite._util.http import MAX_RESPONSE_BYTES
 from pcsuite.ablation.study import prepare
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.data import init_task
+from pcsuite.data import table_files
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.weights import fetch_url
@@ -146,8 +146,8 @@ def test_the_items_asked_of_a_large_table_are_those_of_the_whole_one(tmp_path, m
         (tmp_path / "tickets.csv").write_text("\n".join([f"{lines[0]},id", *numbered]) + "\n")
         request = replace(request, id_column="id")
     whole = [(item.item_id, item.input_text, item.truth) for item in prepare(request).items]
-    monkeypatch.setattr(init_task, "LARGE_TABLE", 300)
-    monkeypatch.setattr(init_task, "KEPT_ROWS", 200)
+    monkeypatch.setattr(table_files, "LARGE_TABLE", 300)
+    monkeypatch.setattr(table_files, "KEPT_ROWS", 200)
     few = prepare(request)
     assert [(item.item_id, item.input_text, item.truth) for item in few.items] == whole
     assert len(few.task.items) == 200
@@ -156,7 +156,7 @@ def test_the_items_asked_of_a_large_table_are_those_of_the_whole_one(tmp_path, m
 
 
 def test_the_last_line_of_a_large_table_is_still_checked(tmp_path, monkeypatch):
-    monkeypatch.setattr(init_task, "LARGE_TABLE", 100)
+    monkeypatch.setattr(table_files, "LARGE_TABLE", 100)
     request = request_in(tmp_path, 300, limit=10)
     with (tmp_path / "tickets.csv").open("a") as stream:
         stream.write("one,two,three\n")

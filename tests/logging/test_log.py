@@ -8,16 +8,9 @@ from hypothesis import strategies as st
 
 from pcsuite.errors import RunLockedError
 from pcsuite.integrations.promptbench.attacks import AttackStore
-from pcsuite.logging.log import (
-    LoggedScores,
-    ResumeIndex,
-    RunLog,
-    RunPaths,
-    iter_rows,
-    newest_rows,
-    read_prompts,
-)
+from pcsuite.logging.log import ResumeIndex, RunLog, RunPaths, iter_rows, newest_rows, read_prompts
 from pcsuite.logging.manifest import RunManifest, write_manifest
+from pcsuite.logging.scored_rows import LoggedScores
 from pcsuite.logging.segments import Beside
 from support.rows import make_row
 

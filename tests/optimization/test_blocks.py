@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import yaml
 
-from pcsuite.config.definitions import ConditionsFile, OperatorsFile
 from pcsuite.config.load import load_suite
+from pcsuite.config.operator_definitions import ConditionsFile, OperatorsFile
 from pcsuite.optimization.blocks import (
     Gene,
     Genome,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pcsuite.config.definitions import OperatorSpec
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.errors import AnalysisError
 from pcsuite.optimization.problem import Candidate, CandidateScore
 from pcsuite.optimization.winner import best_score, judge_winner, operator_effects, selection_optimism

@@ -3,8 +3,8 @@
 import pytest
 from jinja2 import meta
 
-from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import load_suite
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.perturbations.paraphrase import (
     VARIANTS,
     instruction_paraphrases,

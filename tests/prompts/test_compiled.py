@@ -4,18 +4,12 @@ import json
 
 import pytest
 
-from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import load_suite
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.engines.adapters.simulated import OPENING, bundled_sentences
 from pcsuite.errors import PromptError
 from pcsuite.perturbations.paraphrase import reworded_instruction, reworded_operator
-from pcsuite.prompts.compiled import (
-    BlockChoice,
-    CompiledPrompt,
-    compiled_path,
-    makeup_cues,
-    read_compiled,
-)
+from pcsuite.prompts.compiled import BlockChoice, CompiledPrompt, compiled_path, makeup_cues, read_compiled
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
 from pcsuite.prompts.context import Exemplar, PromptContext, TaskPrompting
 from pcsuite.prompts.operators import Operator

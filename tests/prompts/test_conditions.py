@@ -5,8 +5,9 @@ from itertools import combinations
 
 import pytest
 
-from pcsuite.config.definitions import ConditionsFile, OperatorsFile, TasksFile
+from pcsuite.config.definitions import TasksFile
 from pcsuite.config.load import bundled_configs, load_suite
+from pcsuite.config.operator_definitions import ConditionsFile, OperatorsFile
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import PromptError
 from pcsuite.prompts.conditions.conditions import (

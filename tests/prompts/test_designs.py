@@ -2,8 +2,8 @@
 
 import pytest
 
-from pcsuite.config.definitions import ConditionsFile, OperatorsFile
 from pcsuite.config.load import bundled_configs
+from pcsuite.config.operator_definitions import ConditionsFile, OperatorsFile
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError
 from pcsuite.prompts.conditions.conditions import expand_conditions

@@ -3,7 +3,7 @@
 import pytest
 
 from pcsuite.config.bundled import bundled_operators
-from pcsuite.config.definitions import OperatorSpec, OperatorUse
+from pcsuite.config.operator_definitions import OperatorSpec, OperatorUse
 from pcsuite.errors import ConfigError, PromptError
 from pcsuite.prompts.conditions.conditions import build_condition
 from pcsuite.prompts.context import Exemplar, PromptContext

@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from pcsuite.config.bundled import bundled_operators, operator_title, operator_work
-from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorUse
+from pcsuite.config.operator_definitions import ConditionsFile, ConditionSpec, OperatorUse
 from pcsuite.errors import ConfigError
 from pcsuite.prompts.conditions.conditions import apply_condition, expand_conditions
 from pcsuite.prompts.context import Exemplar, PromptContext

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.config.definitions import OperatorSpec, OperatorUse
+from pcsuite.config.operator_definitions import OperatorSpec, OperatorUse
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle, Operator
 from pcsuite.prompts.prompt import FILLER_LINE, PromptTree, compose, fit

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcsuite.config.definitions import OperatorSpec
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.engines.adapters.base import chat_messages
 from pcsuite.errors import PromptError
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition

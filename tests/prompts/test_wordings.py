@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from pcsuite.config.bundled import bundled_operators, bundled_tasks
-from pcsuite.config.definitions import ConditionsFile, OperatorsFile
 from pcsuite.config.load import bundled_configs, load_suite
+from pcsuite.config.operator_definitions import ConditionsFile, OperatorsFile
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.data.items import Item
 from pcsuite.evaluation.abstention import ABSTENTION, text_abstains

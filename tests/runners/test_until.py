@@ -12,8 +12,9 @@ from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.data.items import Item, datasets_dir, dump_line, task_items
 from pcsuite.errors import BudgetExceededError, ConfigError
-from pcsuite.logging.log import LoggedScores, RunLog, iter_newest_rows
+from pcsuite.logging.log import RunLog, iter_newest_rows
 from pcsuite.logging.looks import read_looks
+from pcsuite.logging.scored_rows import LoggedScores
 from pcsuite.logging.segments import Beside
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite

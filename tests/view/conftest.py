@@ -167,14 +167,14 @@ def site(folder):
 @pytest.fixture
 def held_back(tmp_path, monkeypatch):
     """A viewer of one run whose reading goes on only when an event is set, and that event."""
-    from pcsuite.view.data import OpenRun
+    from pcsuite.view import data
     from pcsuite.view.viewer import Viewer
 
     write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
     go_on = threading.Event()
-    aggregate = OpenRun._aggregate
+    make_cells = data.make_cells
     monkeypatch.setattr(
-        OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
+        data, "make_cells", lambda tables, folder: go_on.wait(60) and make_cells(tables, folder)
     )
     return Viewer(tmp_path, max_wait=0.01), go_on
 
@@ -183,23 +183,22 @@ def held_back(tmp_path, monkeypatch):
 def half_read(tmp_path, monkeypatch):
     """A viewer of a run of twenty items of which two are read, an event that is set when the rest has become Parquet,
     and one that lets pages have it."""
-    from pcsuite.view import viewer
-    from pcsuite.view.data import OpenRun
+    from pcsuite.view import data, viewer
 
     rows = [make_row(item=f"item-{number:02d}") for number in range(20)]
     log = write_log(tmp_path / "runs" / "one.jsonl", rows)
     monkeypatch.setattr(viewer, "LOOKED_INTO", 1)
     monkeypatch.setattr(viewer, "BEGINNING", 1 + log.stat().st_size // 10)
     converted, go_on = threading.Event(), threading.Event()
-    aggregate = OpenRun._aggregate
+    make_cells = data.make_cells
 
-    def held(self, tables):
-        if self._beginning is None:
+    def held(tables, folder):
+        if tables.loaded.share == 1:
             converted.set()
             assert go_on.wait(60)
-        aggregate(self, tables)
+        make_cells(tables, folder)
 
-    monkeypatch.setattr(OpenRun, "_aggregate", held)
+    monkeypatch.setattr(data, "make_cells", held)
     opened = viewer.Viewer(tmp_path, max_wait=60)
     yield opened, converted, go_on
     go_on.set()

@@ -218,8 +218,8 @@ def test_an_ablation_shows_the_inputs_and_truths_of_its_own_table(tmp_path, monk
         entry, Path("outputs/view/data-test")
     )  # as pcsuite view NAME opens it, without a profile
     try:
-        assert opened.inputs("tickets")["tickets-000001"] == "text 0"
-        assert opened.truths("tickets")["tickets-000001"] == "billing"
+        assert opened.items.inputs("tickets")["tickets-000001"] == "text 0"
+        assert opened.items.truths("tickets")["tickets-000001"] == "billing"
         assert (
             opened.summary().state(entry._replace(modified=entry.modified.replace(year=2020))) == "finished"
         )

@@ -103,9 +103,9 @@ def judge_amounts(
     or group. ``comparisons`` are those that could have been asked in the whole study, on all models and tables. With
     ``missing`` at ``bound`` nothing is claimed of a block where calls do not say what they took.
     """
-    said = [name for name in names if _varies(amounts.get(name, {}), [FULL, *left_out.values()])]
-    family = Family("holm", size=(comparisons or len(left_out)) * len(said))
-    pairs = [(block, name) for block in left_out for name in said]
+    varying = [name for name in names if _varies(amounts.get(name, {}), [FULL, *left_out.values()])]
+    family = Family("holm", size=(comparisons or len(left_out)) * len(varying))
+    pairs = [(block, name) for block in left_out for name in varying]
     measured = [
         entry
         for block, name in pairs

@@ -14,7 +14,7 @@ from pcsuite.ablation.verdicts import Scores
 from pcsuite.analysis.load.item_scores import LENIENT
 from pcsuite.contrasts import ArmScores
 from pcsuite.errors import CallOutcome
-from pcsuite.logging.log import LoggedScores, ScoredRow
+from pcsuite.logging.scored_rows import LoggedScores, ScoredRow
 from pcsuite.runners.plan import Plan
 
 MEASURES = {
@@ -158,11 +158,11 @@ class ArmMeasures(LoggedScores):
                     ambiguous=unsure / np.maximum(calls, 1),
                 )
             for measure, amounts in self.amounts.items():
-                told = counts[measure]
+                answered = counts[measure]
                 amounts[arm] = ArmScores(
                     self.by_measure[measure][arm],
-                    failed=1 - told / np.maximum(calls, 1),
-                    replicates=float(told[told > 0].mean()) if told.any() else 1.0,
+                    failed=1 - answered / np.maximum(calls, 1),
+                    replicates=float(answered[answered > 0].mean()) if answered.any() else 1.0,
                     bounds=(0.0, math.inf),
                     clusters=self._clusters,
                 )

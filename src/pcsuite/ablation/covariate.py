@@ -18,7 +18,7 @@ import numpy as np
 from pcsuite.ablation.arms import FULL
 from pcsuite.ablation.verdicts import Scores
 from pcsuite.contrasts import related_items
-from pcsuite.data.init_task import read_table
+from pcsuite.data.table_files import read_table
 from pcsuite.errors import DataError
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.stats.covariates import FEWEST_UNITS, AdjustedMean, adjusted_mean
@@ -61,17 +61,17 @@ class Covariate:
         """The effects of blocks, by name, adjusted; those with too few answered items are left out."""
         known = np.array([self.values[item] for item in items])
         everywhere = np.array(list(self.values.values()))
-        found = {}
+        estimates = {}
         for name, arm in left_out.items():
             differences = scores[FULL] - scores[arm]
             answered = np.isfinite(differences)
             related = related_items(np.asarray(clusters, dtype=object)[answered])
             units = int(answered.sum()) if related is None else int(related.max()) + 1
             if units >= FEWEST_UNITS and differences[answered].std() > 0:
-                found[name] = adjusted_mean(
+                estimates[name] = adjusted_mean(
                     differences[answered], known[answered], everywhere, clusters=related
                 )
-        return found
+        return estimates
 
 
 def covariate_sentence(covariate: Covariate, asked: int, adjusted: Iterable[AdjustedMean]) -> str:

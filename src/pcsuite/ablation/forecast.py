@@ -16,8 +16,9 @@ import numpy as np
 
 from pcsuite.ablation.arm_measures import ArmMeasures
 from pcsuite.ablation.arms import AGAIN, FULL, shared_prefix
+from pcsuite.ablation.reading import SIMULATED
 from pcsuite.ablation.request import AblationRequest
-from pcsuite.ablation.study import FINGERPRINT, SIMULATED, Study, prepare
+from pcsuite.ablation.study import FINGERPRINT, Study, prepare
 from pcsuite.ablation.verdicts import POWER, flip_rate
 from pcsuite.contrasts import ALPHA, ArmScores, shown_no_worse
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit

@@ -20,10 +20,11 @@ from pcsuite.ablation.amounts import OF_MODELS, OF_SIMULATED, OF_TARGETS, Amount
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
 from pcsuite.ablation.arms import FULL, PromptArm, without
 from pcsuite.ablation.reach import Reach
+from pcsuite.ablation.reading import SIMULATED
 from pcsuite.ablation.result import AblationResult, ArmSummary
 from pcsuite.ablation.savings import yearly_savings
 from pcsuite.ablation.screen import GroupVerdict, arm_without, block_verdicts, judge_groups, most_arms
-from pcsuite.ablation.study import SIMULATED, Study
+from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import (
     BlockVerdict,
@@ -41,8 +42,8 @@ from pcsuite.analysis.judging import judges_of, read_gold
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.contrasts import cluster_codes, related_items
-from pcsuite.logging.log import ScoredRow
 from pcsuite.logging.looks import Look
+from pcsuite.logging.scored_rows import ScoredRow
 from pcsuite.runners.plan import Plan
 from pcsuite.runners.run_suite import plan_manifest
 from pcsuite.stats.attribution import OperatorEffect, attribute

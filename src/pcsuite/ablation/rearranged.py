@@ -22,11 +22,12 @@ from pcsuite._util.loops import run_blocking
 from pcsuite._util.text import counted, figure_text, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationRun
 from pcsuite.ablation.arms import CHANGES, FULL
+from pcsuite.ablation.reading import SIMULATED
 from pcsuite.ablation.rearranging import MOVES, TWICE, WHOLE, plain_block, sham_of
 from pcsuite.ablation.records import limits_record
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.sentences import SIMULATED_NOTICE
-from pcsuite.ablation.study import SIMULATED, Study, prepare
+from pcsuite.ablation.study import Study, prepare
 from pcsuite.ablation.verdicts import at_floor, finite, judge_noise
 from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
 from pcsuite.contrasts import (
@@ -140,12 +141,12 @@ class _ChangeRun(AblationRun):
         cell, study = self.cells[0], self.study
         async with self.opened():
             await self._ask(self.plan)
-            wanted = set[str]()
+            sham_ids = set[str]()
             for entry in self._judged(cell.measured.arms):
                 if entry.result.verdict in _CLAIMS:
                     arm = _arm_of(entry)
-                    wanted |= {sham_of(arm), sham_of(plain_block(arm))}
-            shams = [arm for arm in study.design.arms if arm.kind == "sham" and arm.id in wanted]
+                    sham_ids |= {sham_of(arm), sham_of(plain_block(arm))}
+            shams = [arm for arm in study.design.arms if arm.kind == "sham" and arm.id in sham_ids]
             if shams and not self.stopped:
                 await self._ask(self._plan_of(shams, "shams"))
         arms = cell.measured.arms
@@ -294,12 +295,15 @@ def headline(result: ChangeResult) -> str:
     """The answer in one sentence: what is better, what is worse, and of how many."""
     by_verdict = {word: [e for e in result.verdicts if e.verdict == word] for word in _CLAIMS}
     parts = [
-        f"{word}: {', '.join(entry.what for entry in found)}" for word, found in by_verdict.items() if found
+        f"{word}: {', '.join(entry.what for entry in verdicts)}"
+        for word, verdicts in by_verdict.items()
+        if verdicts
     ]
-    told = "; ".join(parts) or "no change was shown to be better or worse"
+    changes = "; ".join(parts) or "no change was shown to be better or worse"
     shown = sum(entry.verdict in ("equivalent", "no worse") for entry in result.verdicts)
-    return f"Of {counted(len(result.verdicts), 'changed prompt')} {told}; {shown} shown to lose less than" + (
-        f" {result.study.request.margin:g}."
+    return (
+        f"Of {counted(len(result.verdicts), 'changed prompt')} {changes}; {shown} shown to lose less than"
+        + (f" {result.study.request.margin:g}.")
     )
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from pcsuite.ablation.arms import AGAIN, FULL, SHAM_PREFIX, AddedPiece, Design, PromptArm
-from pcsuite.config.definitions import Place
+from pcsuite.config.operator_definitions import Place
 from pcsuite.errors import ConfigError
 from pcsuite.prompts.blocks import HOLDS_INPUT, PromptBlock, SplitPrompt
 from pcsuite.prompts.tools import DESCRIPTION
@@ -197,10 +197,10 @@ def _repeats(prompt: SplitPrompt, everything: frozenset[str]) -> tuple[list[Prom
     arms += [PromptArm(f"{WHOLE}{TWICE}", everything, "changed", sequence=one) for one in whole]
     if not arms:
         raise ConfigError("nothing of the prompt can be repeated: tools are described once each")
-    said = (
+    which = (
         "the whole prompt twice" if whole else "tools are described once each, so the whole is not repeated"
     )
-    return arms, f"repeat: {len(arms) - len(whole)} prompts with one block twice; {said}"
+    return arms, f"repeat: {len(arms) - len(whole)} prompts with one block twice; {which}"
 
 
 def _doubled(
@@ -225,16 +225,16 @@ def _doubled(
 def _whole(prompt: SplitPrompt, *, filler: bool) -> tuple[str | AddedPiece, ...]:
     """The prompt after a copy of itself, or after filler of its length; of a chat its last message."""
     blocks = _shown(prompt)
-    said, start = blocks, 0
+    section, start = blocks, 0
     if prompt.is_chat:
         last = _heads(blocks[-1])[-1]
-        said = [block for block in blocks if _heads(block)[-1:] == [last]]
-        start = blocks.index(said[0])
-    end = "\r\n" if any("\r\n" in block.text for block in said) else "\n"
+        section = [block for block in blocks if _heads(block)[-1:] == [last]]
+        start = blocks.index(section[0])
+    end = "\r\n" if any("\r\n" in block.text for block in section) else "\n"
     mark = "~" if filler else ""
     copies = []
-    for block in said:
-        text = _content(block) + (_gap(_content(block), end) if block is said[-1] else "")
+    for block in section:
+        text = _content(block) + (_gap(_content(block), end) if block is section[-1] else "")
         heads = _heads(block)
         text = chat_piece(int(heads[-1][0]), heads[-1][1], text) if heads else text
         copies.append(_piece(f"{mark}{block.name}.again", text, block, filler=filler))

@@ -12,14 +12,15 @@ from typing import Any, Literal
 
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.ablation.arms import DesignName
-from pcsuite.config.definitions import CheckSpec, Place, TaskSpec
+from pcsuite.config.definitions import CheckSpec, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite
+from pcsuite.config.operator_definitions import Place
 from pcsuite.config.profile import MissingAnswers, ReproSection
 from pcsuite.config.spellings import regime_id
 from pcsuite.contrasts import MARGIN, Assumption
-from pcsuite.data import init_task
+from pcsuite.data import init_task, table_files
 from pcsuite.data.clusters import cluster_sentence
-from pcsuite.data.items import Item
+from pcsuite.data.items import Item, Row
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.evaluation import EVALUATORS
 from pcsuite.prompts.blocks import SplitPrompt
@@ -249,8 +250,8 @@ def _table_task(
     # The rows that are asked are those of the lowest rank: of a large table no others need be kept.
     repro = ReproSection()
     rank = init_task.table_rank(request, task_id, repro.global_seed, repro.deterministic_hash_seed)
-    few = request.limit is not None and 0 < request.limit * 10 <= init_task.KEPT_ROWS
-    rows = init_task.read_table(path, rank if few else None)
+    few = request.limit is not None and 0 < request.limit * 10 <= table_files.KEPT_ROWS
+    rows = table_files.read_table(path, rank if few else None)
     columns = list(rows[0].values)
     ids, how_named = init_task.id_column(request, rows)
     request = replace(request, id_column=ids)
@@ -283,14 +284,7 @@ def _table_task(
     if item_beside:  # what the prompt does not show is given all the same, but never the answer
         others = request.inputs or _given_columns(request, columns, path)
         request = replace(request, placed=tuple(dict.fromkeys((*placed, *others))))
-    if scorer is not None or by_check:
-        kind = "own"
-    elif request.kind is not None:
-        kind = request.kind
-    elif request.scorer is not None and not (request.choices or request.fields or request.labels):
-        kind = request.scorer if request.scorer in ("classification", "number") else "short_answer"
-    else:
-        kind = init_task.likely_kind(rows, request)
+    kind = "own" if scorer is not None or by_check else _kind_of(request, rows)
     table = init_task.read_table_task(
         init_task.TaskRequest(task_id, path, **request.table_fields(kind=kind, inputs=inputs)),
         least=2,
@@ -320,7 +314,6 @@ def _table_task(
         task["kind"] = "reasoning"
         task["final_answer_format"] = "The answer."
     spec = TaskSpec.model_validate(task)
-    related = table.related(request.cluster, str(path))
     drawn = f" drawn from the {path.suffix[1:]}'s rows by their rank" if rows[0].number else ""
     parts = [f"{path.name}: {len(table.items)} items{drawn}", f"input: {', '.join(inputs)}"]
     if answer:
@@ -336,8 +329,17 @@ def _table_task(
         parts.append(f"scored by the exit status of: {request.check}")
     else:
         parts.append(f"scored by {scorer.stamp}" if scorer is not None else f"scored as {spec.evaluator}")
-    sentence = cluster_sentence(related, request.cluster, table.ignored)
+    sentence = cluster_sentence(table.related(request.cluster, str(path)), request.cluster, table.ignored)
     return AblationTask(task_id, spec, schema, None, table.items, ", ".join(parts), scorer, sentence), prompt
+
+
+def _kind_of(request: AblationRequest, rows: Sequence[Row]) -> str:
+    """What kind of task a table is that the suite scores: as asked for, as its scorer takes it, else as it looks."""
+    if request.kind is not None:
+        return request.kind
+    if request.scorer is not None and not (request.choices or request.fields or request.labels):
+        return request.scorer if request.scorer in ("classification", "number") else "short_answer"
+    return init_task.likely_kind(rows, request)
 
 
 def _given_columns(request: AblationRequest, columns: Sequence[str], path: Path) -> list[str]:

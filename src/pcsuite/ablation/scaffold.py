@@ -29,9 +29,9 @@ from pcsuite.data.init_task import (
     init_task,
     input_columns,
     likely_kind,
-    read_table,
     task_name,
 )
+from pcsuite.data.table_files import read_table
 from pcsuite.errors import ConfigError
 from pcsuite.evaluation.own_scorer import check_scorer
 from pcsuite.prompts.sources import PromptFile
@@ -122,7 +122,7 @@ def _being_made(folder: Path) -> Iterator[None]:
 
     Where something is wrong the mark is gone again, and so are folders that were made for it alone.
     """
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     mark = folder / UNFINISHED
     with write_errors(ConfigError, folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def _being_made(folder: Path) -> Iterator[None]:
     finally:
         mark.unlink(missing_ok=True)
         with suppress(OSError):  # one that holds something stays
-            for path in made:
+            for path in missing:
                 path.rmdir()
 
 

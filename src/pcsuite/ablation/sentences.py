@@ -13,11 +13,11 @@ from pcsuite.ablation.amounts import AmountChange
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.covariate import covariate_sentence
 from pcsuite.ablation.reach import unknown_line
+from pcsuite.ablation.reading import SIMULATED
 from pcsuite.ablation.records import verdict_records
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.result import AblationResult
 from pcsuite.ablation.screen import GroupVerdict
-from pcsuite.ablation.study import SIMULATED
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.probabilities import probability_lines

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,9 +19,7 @@ import yaml
 
 from pcsuite._util.changes import changing_files
 from pcsuite._util.files import replacing
-from pcsuite._util.folder_template import Template
 from pcsuite._util.hashing import digest, sha256_hex
-from pcsuite._util.text import shorten
 from pcsuite.ablation.arms import (
     CHANGES,
     FULL,
@@ -37,12 +34,13 @@ from pcsuite.ablation.arms import (
     without,
 )
 from pcsuite.ablation.covariate import Covariate
-from pcsuite.ablation.rearranging import WHOLE, changed_design, plain_block
+from pcsuite.ablation.reading import check_templates, read_files, resolve_model, takes_items
+from pcsuite.ablation.rearranging import changed_design
 from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
 from pcsuite.ablation.verdicts import least_items
-from pcsuite.config.definitions import CheckSpec, ConditionsFile, ModelSpec
+from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite, bundled_configs, load_suite
-from pcsuite.config.model_names import at_address, changed_entry
+from pcsuite.config.operator_definitions import ConditionsFile
 from pcsuite.config.prices import price_of
 from pcsuite.config.profile import ReproSection, check_run_name
 from pcsuite.config.targets import target_overrides
@@ -53,12 +51,10 @@ from pcsuite.engines import adapter_of
 from pcsuite.engines.session import check_model
 from pcsuite.engines.weights import prompts_cache_dir
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
-from pcsuite.prompts.blocks import SplitPrompt, read_prompt
+from pcsuite.prompts.blocks import SplitPrompt
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
-from pcsuite.prompts.prompt_files import read_prompt_files
-from pcsuite.prompts.verbatim import fill_placeholders, render_jinja
+from pcsuite.prompts.verbatim import fill_placeholders
 
-SIMULATED = "simulated"
 FINGERPRINT = "ablation.sha256"
 """The note in an ablation's folder of what it ablates."""
 NOISE_ITEMS = 20
@@ -67,7 +63,6 @@ BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
 MOST_LOOKS = 20
 _FOLDER = "ablations"
-_SCRIPTS = (".py", ".sh", ".js", ".mjs", ".ts", ".rb", ".pl")
 _COUNTS = ("seeds", "limit", "max_tokens", "budget_tokens", "check_memory_mb")
 _AMOUNTS = ("budget_usd", "budget_hours", "calls_per_day", "check_seconds")
 """Fields of a request that are numbers above 0: whole ones, and any."""
@@ -478,11 +473,11 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cluster=request.cluster or base.profile.cluster,
         missing=request.missing or base.profile.missing,
     )
-    prompt = _read_files(request, base)
+    prompt = read_files(request, base)
     prompt = prompt.rename(request.rename) if request.rename else prompt
     prompt = prompt.into(request.into, "auto") if request.into else prompt
     try:
-        task, prompt = read_task(request, base, prompt, item_beside=_takes_items(request, base))
+        task, prompt = read_task(request, base, prompt, item_beside=takes_items(request, base))
         for block in prompt.free:  # before anything is paid for: the shorter prompt can be written
             prompt.written([other.name for other in prompt.blocks if other is not block])
     except PromptError as error:
@@ -501,7 +496,7 @@ def _read(request: AblationRequest, kind: str) -> Study:
     else:
         columns = task.spec.cluster
         items = clustered(task.items, columns, request.data) if columns else list(task.items)
-    _check_templates(request, prompt, items)
+    check_templates(request, prompt, items)
     repro = ReproSection()  # those of the profile that is written
     items = sample_items(items, request.limit, repro.global_seed, task.id, repro.deterministic_hash_seed)
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
@@ -510,72 +505,6 @@ def _read(request: AblationRequest, kind: str) -> Study:
     if request.covariate is not None:
         covariate = Covariate.read(Path(request.covariate), [item.item_id for item in items])
     return Study(request, prompt, task, model, only, folder, base, items, covariate=covariate)
-
-
-def _takes_items(request: AblationRequest, base: Suite) -> bool:
-    """Whether the model gets items beside its prompt, as a system of the user's own does."""
-    return request.model in base.models and adapter_of(base.models[request.model].provider).takes_items
-
-
-def _read_files(request: AblationRequest, base: Suite) -> SplitPrompt:
-    """The prompt, split: one file, or several as one, at their places where the target works in a folder."""
-    spec = base.models.get(request.model) if request.model in base.models else None
-    options = {} if spec is None else spec.provider_options()
-    template = options.get("in_folder")
-    if (request.check or request.block_checks) and not template:
-        raise ConfigError(
-            "--check and --block-check look at a folder, and no call works in one",
-            hint="--in FOLDER with --target",
-        )
-    if not template and not request.more_prompts and not request.prompt.is_dir():
-        return read_prompt(
-            request.prompt,
-            request.split,
-            append_input=request.append_input,
-            system=request.system,
-            item_beside=_takes_items(request, base),
-        )
-    for name in ("append_input", "system"):
-        if getattr(request, name):
-            flag = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{flag} is for a prompt that is one text", hint="leave it out")
-    prompt = read_prompt_files(request.prompts, request.split, folder=Path(template) if template else None)
-    if template:
-        folder = Template.read(template, leave_out=options.get("leave_out") or ())
-        for path in prompt.files():
-            folder.place(path)
-        for check in request.checks().values():
-            _refuse_scripts_left_behind(check, folder)
-    return prompt
-
-
-def _refuse_scripts_left_behind(check: CheckSpec, folder: Template) -> None:
-    """Raise where a check names a program of this folder that its copy lacks: it would fail for every answer."""
-    try:
-        words = shlex.split(check.command)
-    except ValueError:
-        return  # the shell reads more than this does
-    for word in words:
-        is_script = word.endswith(_SCRIPTS) and not Path(word).is_absolute()
-        if is_script and Path(word).is_file() and os.path.normpath(word) not in folder.entries:
-            flag = "--block-check" if check.block else "--check"
-            raise ConfigError(
-                f"{flag} '{shorten(check.command, 60)}': {word} is not in the folder that a call works in, where the"
-                " check runs",
-                hint=f"name it by its whole path: $PWD/{os.path.normpath(word)}",
-            )
-
-
-def _check_templates(request: AblationRequest, prompt: SplitPrompt, items: Sequence[Item]) -> None:
-    """Raise where a template of the prompt cannot be rendered for an item: better now than when it is asked."""
-    for block in prompt.blocks:
-        for item in items if block.jinja else ():
-            try:
-                render_jinja(block.text, item.input_text, item.columns)
-            except PromptError as error:
-                raise PromptError(
-                    f"{request.prompt}: line {block.line}: block '{block.name}', item '{item.item_id}': {error}"
-                ) from error
 
 
 def prompt_profile(request: AblationRequest) -> Suite:
@@ -590,38 +519,6 @@ def prompt_profile(request: AblationRequest) -> Suite:
     for one in study.each:
         _check_context(one)
     return study.write(study.design.arms)
-
-
-def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) -> ModelSpec:
-    """The model that is meant: an id of the models file, ``simulated``, or ``provider/model``.
-
-    Raises ``ConfigError`` for anything else, for effects of a model that is not simulated, and for wrong options.
-    """
-    name = request.model
-    if name.startswith(f"{SIMULATED}/") and name not in base.models and SIMULATED in base.models:
-        spec = base.models[SIMULATED]  # several of them, told apart by what follows
-    elif name == SIMULATED and name not in base.models:
-        spec = ModelSpec(provider=SIMULATED, family=SIMULATED, size="none", base_accuracy=0.6)
-    elif name not in base.models:
-        raise ConfigError(f"--model: no model '{name}'", hint=base.models.hint(name))
-    else:
-        spec = base.models[name]
-        changes = dict(request.model_options)
-        if request.base_url:
-            changes |= at_address(name, spec, request.base_url)
-        spec = changed_entry(name, spec, changes) if changes else spec
-    if request.effects:
-        if spec.provider != SIMULATED:
-            raise ConfigError(f"--effect: model '{name}' is not simulated, its effects cannot be set")
-        for key in request.effects:
-            for block in key.split("*"):
-                if plain_block(block) not in (*free, WHOLE):
-                    raise ConfigError(f"--effect: no block '{block}'", hint=did_you_mean(block, free))
-        single = {key: value for key, value in request.effects.items() if "*" not in key}
-        joint = {key: value for key, value in request.effects.items() if "*" in key}
-        spec = spec.model_copy(update={"operator_effects": single, "interaction_effects": joint})
-    check_model(name, spec)
-    return spec
 
 
 def _sent_characters(study: Study, item: Item) -> int:

@@ -20,7 +20,7 @@ from pcsuite.analysis.tables.attribution import depending_on_the_bundle
 from pcsuite.analysis.tables.effects import UNEQUAL_FAILURES
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
 from pcsuite.analysis.twins import doing
-from pcsuite.config.definitions import SHAM
+from pcsuite.config.operator_definitions import SHAM
 from pcsuite.contrasts import ALPHA
 from pcsuite.logging.manifest import MergedManifest, TaskNote
 from pcsuite.stats.power import items_to_hold, least_p
@@ -99,7 +99,7 @@ def find_alarms(
     records = [record for record in every if record["kind"] == CONTROL]
     # Where nobody controls the length of prompts, the task's band means nothing.
     shares = [alarm for alarm in _shares(tables) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
-    found = [
+    alarms = [
         *_simulated(scores),
         *shares,
         *_constant(tables, manifest.tasks),
@@ -113,9 +113,9 @@ def find_alarms(
         *_unchecked_judges(records),
     ]
     # A study has many of one kind; they must not hide that there are others.
-    seen: Counter[str] = Counter()
-    rank = [seen.update([alarm.kind]) or seen[alarm.kind] for alarm in found]
-    return [alarm for _, alarm in sorted(zip(rank, found, strict=True), key=lambda pair: min(pair[0], 2))]
+    by_kind: Counter[str] = Counter()
+    rank = [by_kind.update([alarm.kind]) or by_kind[alarm.kind] for alarm in alarms]
+    return [alarm for _, alarm in sorted(zip(rank, alarms, strict=True), key=lambda pair: min(pair[0], 2))]
 
 
 def _simulated(scores: ItemScores) -> list[Alarm]:

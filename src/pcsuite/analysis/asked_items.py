@@ -146,12 +146,12 @@ def _same_plan(
     hashes = [plan.item_ids.get(task) for plan, task in zip(plans, tasks, strict=True)]
     if all(hashes):
         return hashes[0] == hashes[1]
-    seen = [set(run.item_names[task]) for run, task in zip(runs, tasks, strict=True)]
-    if seen[0] == seen[1]:
+    item_ids = [set(run.item_names[task]) for run, task in zip(runs, tasks, strict=True)]
+    if item_ids[0] == item_ids[1]:
         return True  # under another condition both have them all
     counts = [plan.counts.get(task) for plan, task in zip(plans, tasks, strict=True)]
     # Plans of as many items, of which one run saw all and the other a part: the other ended early.
-    return counts[0] is not None and counts[0] == counts[1] == len(every) == max(map(len, seen))
+    return counts[0] is not None and counts[0] == counts[1] == len(every) == max(map(len, item_ids))
 
 
 def paired_arm(

@@ -152,10 +152,10 @@ class Comparison:
         """
         cells = []
         for key, entry in zip(self.keys, self.held, strict=True):
-            worst, seen = entry.at_worst, entry.observed
-            if worst is None or self.policy == "drop" or seen.verdict == "worse":
+            worst, observed = entry.at_worst, entry.observed
+            if worst is None or self.policy == "drop" or observed.verdict == "worse":
                 continue
-            if worst.verdict == "worse" or (seen.shown_no_worse and not worst.shown_no_worse):
+            if worst.verdict == "worse" or (observed.shown_no_worse and not worst.shown_no_worse):
                 cells.append((key, entry))
         return cells
 

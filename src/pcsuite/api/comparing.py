@@ -71,13 +71,13 @@ def condition_pairs(conditions: Sequence[str] | str) -> dict[str, str]:
 def of_condition(scores: ItemScores, name: str) -> ItemScores:
     """The cells of one condition, named whole or by a beginning that no other has; ``AnalysisError`` where none is."""
     there = sorted({key.condition for key in scores.cells})
-    meant = [name] if name in there else [condition for condition in there if condition.startswith(name)]
-    if len(meant) != 1:
+    matching = [name] if name in there else [condition for condition in there if condition.startswith(name)]
+    if len(matching) != 1:
         listed = ", ".join(f"'{condition}'" for condition in there[:12])
-        problem = "no condition is called" if not meant else "several conditions begin with"
+        problem = "no condition is called" if not matching else "several conditions begin with"
         raise AnalysisError(f"{problem} '{name}'", hint=f"there are {listed}")
     return replace(
-        scores, cells={key: cell for key, cell in scores.cells.items() if key.condition == meant[0]}
+        scores, cells={key: cell for key, cell in scores.cells.items() if key.condition == matching[0]}
     )
 
 

@@ -315,8 +315,19 @@ def _content(request: AblationRequest) -> str:
         "scorer": Path(str(request.scorer).rpartition(":")[0] or "."),
     }
     contents = {name: sha256_hex(path.read_bytes()) for name, path in files.items() if path.is_file()}
-    told = {"name", "prompt", "output_dir", "cache_dir", "overwrite", "budget_usd", "budget_tokens", "margin"}
-    slots = {name: str(getattr(request, name)) for name in request.__dataclass_fields__ if name not in told}
+    elsewhere = {
+        "name",
+        "prompt",
+        "output_dir",
+        "cache_dir",
+        "overwrite",
+        "budget_usd",
+        "budget_tokens",
+        "margin",
+    }
+    slots = {
+        name: str(getattr(request, name)) for name in request.__dataclass_fields__ if name not in elsewhere
+    }
     return digest([contents, prompt_file(request.prompt)[1], slots])
 
 

@@ -13,15 +13,9 @@ from pcsuite.analysis.analyse import analyse_scores
 from pcsuite.analysis.asked_items import cluster_labels, clustered_scores
 from pcsuite.analysis.baseline import Baseline, is_baseline
 from pcsuite.analysis.compare import JudgedSide, compare_runs
-from pcsuite.analysis.comparison import Comparison, Correction, ItemChange
+from pcsuite.analysis.comparison import Comparison, Correction
 from pcsuite.analysis.frame import Frame, RowsFrame
-from pcsuite.analysis.load.item_scores import (
-    CellKey,
-    ItemScores,
-    item_scores,
-    items_at_hand,
-    truth_texts,
-)
+from pcsuite.analysis.load.item_scores import CellKey, ItemScores, item_scores, items_at_hand, truth_texts
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_name, sql_text
 from pcsuite.analysis.metrics import Metrics, metrics_of
@@ -586,18 +580,3 @@ def _profile_beside(log: Path) -> Suite | None:
         if path.is_file():
             return load_suite(path, check_selection=False)
     return None
-
-
-def changed_answers(
-    first: Run | None, second: Run, changes: Sequence[ItemChange]
-) -> dict[ItemChange, tuple[str, str]]:
-    """What was answered before and now to items whose score changed; of several replicates the one that scores lowest.
-
-    ``first`` is ``None`` where it is a baseline, which keeps no texts.
-    """
-    keys = [(change.key, change.item_id) for change in changes]
-    now = second.answers(keys)
-    before = first.answers(keys) if first is not None else {}
-    return {
-        change: (before.get(key, ""), now.get(key, "")) for change, key in zip(changes, keys, strict=True)
-    }

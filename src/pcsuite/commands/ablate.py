@@ -71,25 +71,8 @@ ABLATE = (
              metavar="ID|PROVIDER/MODEL"),
         switch("--show", "print blocks, arms, rows, tokens, cost and reach, and stop"),
         flag("--margin", "how much worse is still no worse, in score (default: 0.02)", type=float, metavar="X"),
-        flag("--until",
-             "ask batches of items until every block is decided, instead of all; arms that are decided stop",
-             choices=("decided",)),
-        options.LOOKS.but(),
-        flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
-        flag("--budget-hours", "stop after so many hours, all starts together", type=float, metavar="X"),
-        flag("--noise-first", "ask the full prompt and the A/A arm on N items first, and say what the rest can show and"
-             " costs (default: 20 with a budget, else 0)", type=int, metavar="N"),
-        flag("--calls-per-day", "your calls a day: what blocks that can go save is told as money a year", type=float,
-             metavar="N"),
         flag("--limit", "at most N items", type=int, metavar="N"),
-        options.MISSING.but(),
-        options.ASSUME,
-        flag("--covariate", "an earlier log, or a table of item ids and scores: effects are also given with what it"
-             " foretells taken off", metavar="LOG|TABLE"),
-        options.POSTERIOR.but("add the probabilities that a block helps, and that it matters less than --margin"),
     ]),
-    options.TARGET,
-    CHECKS,
     TABLE,
     Group("the blocks", [
         flag("--split", "where to split (default: auto); marks in the file, <!-- block: name -->, go before;"
@@ -108,12 +91,33 @@ ABLATE = (
              " repeated", action="append", default=[], choices=PLACES),
         switch("--no-controls", "leave out the A/A arm and the shams"),
         switch("--no-trim", "judge the blocks, do not look for a shorter prompt"),
+    ]),
+    Group("when it stops, and what it may cost", [
+        flag("--until",
+             "ask batches of items until every block is decided, instead of all; arms that are decided stop",
+             choices=("decided",)),
+        options.LOOKS.but(),
+        flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
         flag("--budget-tokens", "stop before so many tokens; the design fits itself to it", type=int, metavar="N"),
+        flag("--budget-hours", "stop after so many hours, all starts together", type=float, metavar="X"),
+        flag("--noise-first", "ask the full prompt and the A/A arm on N items first, and say what the rest can show and"
+             " costs (default: 20 with a budget, else 0)", type=int, metavar="N"),
         flag("--assume-flips",
              "share of answers a change without effect flips, for --show (default: 0.1, or as measured)", type=float,
              metavar="X"),
+        flag("--calls-per-day", "your calls a day: what blocks that can go save is told as money a year", type=float,
+             metavar="N"),
+    ]),
+    Group("what counts as evidence", [
+        options.MISSING.but(),
+        options.ASSUME,
+        flag("--covariate", "an earlier log, or a table of item ids and scores: effects are also given with what it"
+             " foretells taken off", metavar="LOG|TABLE"),
+        options.POSTERIOR.but("add the probabilities that a block helps, and that it matters less than --margin"),
     ]),
     MODEL,
+    options.TARGET,
+    CHECKS,
     Group("the run", [
         options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)", default=None),
         options.NAME.but("name of the run (default: the prompt file's)"),
@@ -176,15 +180,15 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
     options.check_named(args.models, "--models")
     targets = options.targets_from(args)
     models = [*targets, *(args.models or ())]
-    given = vars(args) | {"data": (args.data or [None])[0], "model": (models or [None])[0]}
-    (prompt, *more), defaults = args.prompt, {"data": given["data"]}
+    settings = vars(args) | {"data": (args.data or [None])[0], "model": (models or [None])[0]}
+    (prompt, *more), defaults = args.prompt, {"data": settings["data"]}
     if prompt == Path("example") and not prompt.exists():
         prompt, bundled = bundled_example()
-        defaults |= {key: value for key, value in bundled.items() if not given[key]}
+        defaults |= {key: value for key, value in bundled.items() if not settings[key]}
     elif not args.data:
         raise ConfigError("the table is not given", hint="--data TABLE, or the id of a task")
     optional = ("margin", "design", "model", "missing")
-    requested = {key: given[key] for key in optional if given[key] is not None}
+    requested = {key: settings[key] for key in optional if settings[key] is not None}
     left_out = {key: field.default for key, field in AblationRequest.__dataclass_fields__.items()}
     return options.settings_from(
         AblationRequest,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pcsuite._util.text import one_line, underlying_stream
 from pcsuite.commands import DIR, FILE, options
+from pcsuite.commands.foreign import FOREIGN
 from pcsuite.commands.options import Group, flag, several, switch
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import dataset_name
@@ -177,7 +178,8 @@ def execute_init_task(args: argparse.Namespace) -> int:
 
     What the flags leave open is asked for on a terminal; elsewhere it is a ``DataError`` that names the flag.
     """
-    from pcsuite.data.init_task import TaskRequest, init_task, read_table
+    from pcsuite.data.init_task import TaskRequest, init_task
+    from pcsuite.data.table_files import read_table
     from pcsuite.evaluation.own_scorer import check_scorer
 
     check_scorer(args.scorer)
@@ -305,7 +307,7 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
         options.one("model", "id of the model, instead of the log's"),
         options.MODEL_OPTION.but("what the report is told of the model: family=NAME or size=CLASS"),
     ]
-    options.add_flags(parser, Group("", flags), options.FOREIGN, Group("the rows", rows))
+    options.add_flags(parser, Group("", flags), FOREIGN, Group("the rows", rows))
 
 
 def execute_import(args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.commands import options
+from pcsuite.commands.foreign import FOREIGN, reading_from
 from pcsuite.commands.options import Group, flag
 from pcsuite.errors import AnalysisError, ConfigError
 
@@ -53,7 +54,7 @@ def configure_gate(parser: argparse.ArgumentParser) -> None:
         flag("--correlation", "of two prompts' item rates, 0 to 1 (default 0.8; 1: the same prompt again)", **share),
         flag("--noise", "share of an answer's variance that is chance, 0 to 1 (default 0.5, or the run's)", **share),
     ]  # fmt: skip
-    options.add_flags(plan, Group("", design), Group("the scores, where no run says", world), options.FOREIGN)
+    options.add_flags(plan, Group("", design), Group("the scores, where no run says", world), FOREIGN)
 
 
 def execute_gate(args: argparse.Namespace) -> int:
@@ -107,7 +108,7 @@ def _measured_gate(args: argparse.Namespace) -> Gate:
         raise ConfigError("a gate compares two runs", hint="name one run, or two")
     if any(value is not None for value in (args.accuracy, args.correlation, args.noise)):
         raise ConfigError("--accuracy, --correlation and --noise state scores where no run is named")
-    reading = options.reading_from(args)
+    reading = reading_from(args)
     sides: list[Run] = []
     for path in args.runs:
         side = side_of(

@@ -49,7 +49,7 @@ def execute_init(args: argparse.Namespace) -> int:
     flag, and everything else has a default.
     """
     from pcsuite.ablation.scaffold import ScaffoldRequest, scaffold
-    from pcsuite.data.init_task import read_table
+    from pcsuite.data.table_files import read_table
     from pcsuite.prompts.sources import PromptFile
 
     asking = sys.stdin.isatty() and args.data is None
@@ -94,7 +94,7 @@ def execute_first_steps(args: argparse.Namespace) -> int:
 
     Nothing is called or written. A file that cannot be read is said to be, and asked for again; Ctrl-D ends it.
     """
-    from pcsuite.data.init_task import read_table
+    from pcsuite.data.table_files import read_table
     from pcsuite.prompts.blocks import read_prompt
 
     print("Three questions, then your command; pcsuite --help lists all of them. Ctrl-D ends.")
@@ -111,14 +111,14 @@ def execute_first_steps(args: argparse.Namespace) -> int:
     except EOFError:
         print("\npcsuite --help lists the commands, pcsuite ablate example shows one")
         return Exit.DONE
-    given = [str(prompt), "--data", str(table), "--model", model or "smollm2-135m"]
+    arguments = [str(prompt), "--data", str(table), "--model", model or "smollm2-135m"]
     commands = {
-        shlex.join(["pcsuite", "ablate", *given, "--show"]): "blocks, cost and reach; nothing is called",
+        shlex.join(["pcsuite", "ablate", *arguments, "--show"]): "blocks, cost and reach; nothing is called",
         shlex.join(
-            ["pcsuite", "ablate", *given]
+            ["pcsuite", "ablate", *arguments]
         ): "what each part is worth, and the shortest that is no worse",
         shlex.join(
-            ["pcsuite", "init", Path(str(prompt)).stem, "--prompt", *given]
+            ["pcsuite", "init", Path(str(prompt)).stem, "--prompt", *arguments]
         ): "a folder that runs anywhere",
     }
     print()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite._util.text import counted
 from pcsuite.commands import DIR, options
 from pcsuite.commands.options import Group, flag, switch
-from pcsuite.config import definitions
+from pcsuite.config import definitions, operator_definitions
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.prices import price_words
 from pcsuite.config.profile import PreregistrationSection, Profile
@@ -25,7 +25,8 @@ from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, total_cost
-from pcsuite.runners.plan import Plan, check_components, with_compiled_prompt
+from pcsuite.runners.plan import Plan, with_compiled_prompt
+from pcsuite.runners.plan_checks import check_components
 from pcsuite.runners.registration import check_contrast_names, registered_plan
 from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.runners.until import check_metric
@@ -114,8 +115,8 @@ SCHEMAS: dict[str, type[definitions.Definition]] = {
     "profile": Profile,
     "tasks": definitions.TasksFile,
     "models": definitions.ModelsFile,
-    "operators": definitions.OperatorsFile,
-    "conditions": definitions.ConditionsFile,
+    "operators": operator_definitions.OperatorsFile,
+    "conditions": operator_definitions.ConditionsFile,
     "decoding": definitions.DecodingFile,
     "metrics": definitions.MetricsFile,
 }

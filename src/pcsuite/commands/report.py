@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.text import counted
 from pcsuite.commands import DIR, FILE, options
+from pcsuite.commands.foreign import FOREIGN, reading_from
 from pcsuite.commands.options import Group, flag, switch
 from pcsuite.errors import ConfigError, Exit
 
@@ -165,29 +166,32 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     about = "name, log or file of the run that is judged; without it, RUN_A by --arms"
     parser.add_argument("second", nargs="?", type=Path, metavar="RUN_B", help=about)
     margin = "changes up to this size are no regression (default 0); with it, it is also said whether RUN_B is no worse"
-    flags = [
-        flag("--margin", margin, type=float, default=0.0),
-        switch("--fail-on-regression", "exit with status 1 where RUN_B is reliably worse, or missing scores could hide"
-               " that it is"),
-        options.MISSING.but("planned items without a score: bound counts them at their worst (default), drop judges the"
-                            " scored items alone"),
-        options.ASSUME,
-        switch("--allow-different-items", "compare the items in common where the runs were to ask different ones"),
-        flag("--arms", "compare these two conditions, by name or its beginning: that of RUN_A, that of RUN_B", nargs=2,
-             metavar=("A", "B")),
-        flag("--correction", "over what a change must hold: bh, the cells of its metric (default), or holm, all cells"
-             " and scores at once (default of files of other tools)", choices=("bh", "holm")),
-        options.RELATED.but("columns of the items that say which are related (default: as the logs say)"),
-        options.CONFIG.but("with --cluster: profile that has the items (default: the one the runs were made from)",
-                           default=None),
-        options.POSTERIOR.but("add the probability that a cell is better and, with --margin, within it"),
-        options.several("--conditions", "only these conditions; A=B holds B of RUN_B against A of RUN_A"),
-        FORMAT,
-        *FILES,
-        options.OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
-        options.JSON,
-    ]  # fmt: skip
-    options.add_flags(parser, Group("", flags), options.FOREIGN)
+    groups = (
+        Group("", [
+            flag("--margin", margin, type=float, default=0.0),
+            switch("--fail-on-regression", "exit with status 1 where RUN_B is reliably worse, or missing scores could"
+                   " hide that it is"),
+            flag("--arms", "compare these two conditions, by name or its beginning: that of RUN_A, that of RUN_B",
+                 nargs=2, metavar=("A", "B")),
+            options.several("--conditions", "only these conditions; A=B holds B of RUN_B against A of RUN_A"),
+            options.OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
+        ]),
+        Group("what counts as evidence", [
+            options.MISSING.but("planned items without a score: bound counts them at their worst (default), drop judges"
+                                " the scored items alone"),
+            options.ASSUME,
+            switch("--allow-different-items", "compare the items in common where the runs were to ask different ones"),
+            flag("--correction", "over what a change must hold: bh, the cells of its metric (default), or holm, all"
+                 " cells and scores at once (default of files of other tools)", choices=("bh", "holm")),
+            options.RELATED.but("columns of the items that say which are related (default: as the logs say)"),
+            options.CONFIG.but("with --cluster: profile that has the items (default: the one the runs were made from)",
+                               default=None),
+            options.POSTERIOR.but("add the probability that a cell is better and, with --margin, within it"),
+        ]),
+        Group("how it is told", [FORMAT, *FILES, options.JSON]),
+        FOREIGN,
+    )  # fmt: skip
+    options.add_flags(parser, *groups)
 
 
 def execute_compare(args: argparse.Namespace) -> int:
@@ -203,7 +207,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     if args.second is None and args.arms is None:
         hint = "name a second one, or two conditions of this one with --arms A B"
         raise ConfigError(f"{args.first} alone has nothing to be compared with", hint=hint)
-    reading, columns = options.reading_from(args), args.cluster or ()
+    reading, columns = reading_from(args), args.cluster or ()
     before = side_of(args.first, args.output_dir, reading, cluster=columns, name="first")
     second = before
     if args.second is not None:
@@ -260,7 +264,6 @@ def print_comparison(
 
     ``names`` are what the two are called; ``runs`` have the answers (``None``: a baseline, which keeps none).
     """
-    from pcsuite.api.runs import changed_answers
     from pcsuite.reporting.junit import comparison_junit
     from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 
@@ -320,4 +323,19 @@ def comparison_document(comparison: Comparison, first: str, second: str) -> dict
         "reach": gate_line(comparison.gates) or None,
         "broke": changed(comparison.broke),
         "fixed": changed(comparison.fixed),
+    }
+
+
+def changed_answers(
+    first: Run | None, second: Run, changes: Sequence[ItemChange]
+) -> dict[ItemChange, tuple[str, str]]:
+    """What was answered before and now to items whose score changed; of several replicates the one that scores lowest.
+
+    ``first`` is ``None`` where it is a baseline, which keeps no texts.
+    """
+    keys = [(change.key, change.item_id) for change in changes]
+    now = second.answers(keys)
+    before = first.answers(keys) if first is not None else {}
+    return {
+        change: (before.get(key, ""), now.get(key, "")) for change, key in zip(changes, keys, strict=True)
     }

@@ -1,4 +1,4 @@
-"""``pcsuite verify``, ``verify-all``, ``verify-diff`` and ``verify-history``: extraction against truth."""
+"""``pcsuite verify`` and ``verify-all``: extraction against truth."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pcsuite._util.text import counted, limits_text, signed, text_table
+from pcsuite._util.text import counted, signed, text_table
 from pcsuite.commands import DIR, FILE, options
 from pcsuite.commands.options import Flag, Group, flag, switch
 from pcsuite.errors import DataError, Exit
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 _SHOWN_DISCREPANCIES = 12
 _SHOWN_DIAGNOSES = 6
-_SHOWN_FIELDS = 15
 _SHOWN_WORST = 5
 _STDIN = "-"
 
@@ -186,7 +184,7 @@ def _init_mapping(args: argparse.Namespace) -> int:
         with write_errors(DataError, args.out):
             replace_atomically(args.out, draft.text)
         print(f"draft: {args.out}")
-    _print_notes(draft.open_questions, "to decide")
+    print_notes(draft.open_questions, "to decide")
     return Exit.DONE
 
 
@@ -244,8 +242,8 @@ def execute_verify(args: argparse.Namespace) -> int:
         if not args.no_save:
             saved = save_iteration(folder, scored, rules, eval_id, version)
             document, report = saved.document, saved.report
-    _print_notes([*scored.notes, *(f"{args.ground_truth}: {warning}" for warning in rules.truth.warnings)])
-    _print_notes(_key_notes(args, rules.concluded, args.ground_truth))
+    print_notes([*scored.notes, *(f"{args.ground_truth}: {warning}" for warning in rules.truth.warnings)])
+    print_notes(_key_notes(args, rules.concluded, args.ground_truth))
     print(json.dumps(document, indent=1) if args.json else _summary(document))
     if report is not None:
         print(f"report: {report}", file=sys.stderr if args.json else sys.stdout)
@@ -256,7 +254,8 @@ def execute_verify(args: argparse.Namespace) -> int:
     return _gate_status(problems)
 
 
-def _print_notes(notes: Iterable[str], kind: str = "note") -> None:
+def print_notes(notes: Iterable[str], kind: str = "note") -> None:
+    """Print what a reader must know on standard error, a line each."""
     for note in notes:
         print(f"pcsuite: {kind}: {note}", file=sys.stderr)
 
@@ -272,20 +271,20 @@ def _summary(document: dict[str, Any]) -> str:
     from pcsuite.verifier.error_types import ERROR_TYPES
 
     metrics = document["metrics"]
-    f1, precision, recall = (_score(metrics[key]) for key in ("f1", "precision", "recall"))
+    f1, precision, recall = (score_text(metrics[key]) for key in ("f1", "precision", "recall"))
     heading = f"{document['eval_id']}: F1 {f1}  precision {precision}  recall {recall}"
     heading += f"  {metrics['correct_fields']} of {metrics['total_fields_gt']} right"
     heading = "\n".join([heading, *_over_records(document)])
     sections = [
-        [name, _score(part["f1"]), str(part["total_fields_gt"]), *_error_cells(part["errors_by_type"])]
+        [name, score_text(part["f1"]), str(part["total_fields_gt"]), *error_cells(part["errors_by_type"])]
         for name, part in document["by_section"].items()
     ]
-    lines = [heading, "", text_table(["section", "F1", "fields", *_error_headings()], sections)]
+    lines = [heading, "", text_table(["section", "F1", "fields", *error_headings()], sections)]
     ceiling = document["ceiling"]
     if ceiling["values_outside"]:
         outside, inside = ceiling["values_outside"], ceiling["values_in_mapping"]
         note = f"{outside} of {outside + inside} values of the truth are outside the mapping"
-        lines += ["", f"a perfect record under this schema scores {_score(ceiling['f1'])}: {note}"]
+        lines += ["", f"a perfect record under this schema scores {score_text(ceiling['f1'])}: {note}"]
     if document["not_judged"]:
         lines.append(f"not judged: {len(document['not_judged'])} values that may stand in those parts")
     if document["diagnoses"]:
@@ -299,7 +298,7 @@ def _summary(document: dict[str, Any]) -> str:
             [
                 ERROR_TYPES[entry["error_type"]].heading,
                 entry["field_path"],
-                *("-" if entry[key] is None else _cut(entry[key], 40) for key in ("expected", "actual")),
+                *("-" if entry[key] is None else cut_json(entry[key], 40) for key in ("expected", "actual")),
             ]
             for entry in discrepancies[:_SHOWN_DISCREPANCIES]
         ]
@@ -318,7 +317,7 @@ def _over_records(document: dict[str, Any]) -> Iterator[str]:
             spread = f"  95 % interval {interval[0]:.3f} to {interval[1]:.3f}" if interval else ""
             yield f"{name}-F1 {over[f'{name}_f1']:.3f}{spread}  over {over['records']} records"
         worst = sorted(document["records"], key=lambda row: (row["f1"], row["record"]))[:_SHOWN_WORST]
-        wrong = [f"{row['record']} ({_score(row['f1'])})" for row in worst if row["f1"] < 1]
+        wrong = [f"{row['record']} ({score_text(row['f1'])})" for row in worst if row["f1"] < 1]
         yield f"worst records: {', '.join(wrong)}" if wrong else "every record is right"
         gains = [one for one in document["field_gains"][:_SHOWN_WORST] if one["gain"] > 0]
         if gains:
@@ -391,7 +390,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
         copy_samples(args.evals_dir, args.samples)
     if args.mapping is None and (carried := folder_mapping(args.evals_dir)) is not None:
         args.mapping = carried
-        _print_notes([f"scored under {carried}"])
+        print_notes([f"scored under {carried}"])
     mapping = _chosen_mapping(args)
     evals = find_evals(args.evals_dir, args.only, args.exclude)
     scored = score_evals(evals, mapping, args.extracted)
@@ -418,11 +417,11 @@ def execute_verify_all(args: argparse.Namespace) -> int:
                 return {overview: render_overview(root.name, rows, pooled)}
 
             save_together(args.evals_dir, scored, version, overview_of)
-    _print_notes(skipped_folders(args.evals_dir))
+    print_notes(skipped_folders(args.evals_dir))
     for entry in scored:
         notes = (*entry.scored.notes, *entry.rules.truth.warnings)
-        _print_notes(f"{entry.eval.eval_id}: {note}" for note in notes)
-    _print_notes(_key_notes(args, scored[0].rules.concluded, args.evals_dir))
+        print_notes(f"{entry.eval.eval_id}: {note}" for note in notes)
+    print_notes(_key_notes(args, scored[0].rules.concluded, args.evals_dir))
     if args.json:
         shared = {key: documents[0][key] for key in ("rules_hash", "mapping_version", "instructions_version")}
         print(json.dumps(_evals_document(scored, pooled, best, shared), indent=1))
@@ -481,13 +480,13 @@ def _evals_table(scored: Sequence[ScoredEval], pooled: PooledScores, best: dict[
         rows.append(
             [
                 entry.eval.eval_id,
-                *(_score(value) for value in (counts.f1, counts.precision, counts.recall)),
-                *_error_cells(counts.errors_by_type()),
-                _score(best[entry.eval.eval_id]),
+                *(score_text(value) for value in (counts.f1, counts.precision, counts.recall)),
+                *error_cells(counts.errors_by_type()),
+                score_text(best[entry.eval.eval_id]),
                 "no readable JSON object" if entry.scored.parse_error else "",
             ]
         )
-    headings = ["eval", "F1", "precision", "recall", *_error_headings(), "best before", ""]
+    headings = ["eval", "F1", "precision", "recall", *error_headings(), "best before", ""]
     lines = [text_table(headings, rows), ""]
     over = counted(len(scored), "eval")
     if pooled.evals != len(scored):
@@ -501,147 +500,26 @@ def _evals_table(scored: Sequence[ScoredEval], pooled: PooledScores, best: dict[
     return "\n".join(lines)
 
 
-def configure_verify_diff(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``pcsuite verify-diff``.
-
-    example:
-      pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002
-
-    Of results over many records it also says which fields changed beyond chance: paired by record, corrected over
-    fields.
-    Results made under other rules or another truth are scored again from their stored extractions before they are
-    compared; where those or the truth are gone, the comparison is refused.
-    """
-    about = "an iteration folder or its eval-results.json"
-    parser.add_argument("before", type=Path, metavar="RESULTS_A", help=about)
-    parser.add_argument("after", type=Path, metavar="RESULTS_B")
-    broken = switch("--fail-on-broken", "exit with status 1 if a field broke")
-    mapping = MAPPING.but("score both again under this mapping")
-    options.add_flags(parser, Group("", [mapping, broken, TABLES_OR_JSON]))
-
-
-def execute_verify_diff(args: argparse.Namespace) -> int:
-    """Print which fields two results fixed, broke or changed.
-
-    Returns 1 with ``--fail-on-broken`` where one broke.
-    """
-    from pcsuite.verifier.store import difference_between
-
-    difference = difference_between(args.before, args.after, args.mapping)
-    _print_notes(difference.warnings, "warning")
-    if args.json:
-        document = asdict(difference)
-        document["fields"] = [one._asdict() for one in difference.fields]
-        print(json.dumps(document, indent=1))
-    else:
-        print(f"F1 {difference.f1_before:.3f} -> {difference.f1_after:.3f}")
-        for name in ("fixed", "broken", "changed"):
-            changes = getattr(difference, name)
-            print(f"{name}: {len(changes)}")
-            if changes:
-                rows = [["", one.field_path, _words(one.before), _words(one.after)] for one in changes]
-                print(text_table(["", "field", "before", "after"], rows))
-        print(f"unchanged errors: {difference.unchanged}")
-        if difference.fields:
-            print(
-                f"\nby field, over records ({sum(one.verdict in _BEYOND for one in difference.fields)} beyond chance)"
-            )
-            rows = [
-                [one.field, _score(one.before), _score(one.after),
-                 f"{signed(one.after - one.before, 3)}{limits_text(one.low, one.high, 3)}", f"{one.p_adjusted:.3g}",
-                 one.verdict if one.verdict in _BEYOND else "within chance"]
-                for one in difference.fields[:_SHOWN_FIELDS]
-            ]  # fmt: skip
-            print(text_table(["field", "F1 before", "after", "change", "p (Holm)", ""], rows))
-    return Exit.BELOW_GATE if args.fail_on_broken and difference.broken else Exit.DONE
-
-
-_BEYOND = ("better", "worse")
-
-
-def _words(entry: dict[str, Any] | None) -> str:
-    if entry is None:
-        return "right"
-    from pcsuite.verifier.error_types import ERROR_TYPES
-
-    kind = ERROR_TYPES[entry["error_type"]].heading
-    return kind if entry["actual"] is None else f"{kind}: {_cut(entry['actual'], 30)}"
-
-
-def configure_verify_history(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``pcsuite verify-history``.
-
-    example:
-      pcsuite verify-history evals/cottage
-    """
-    parser.add_argument("eval_dir", type=Path, metavar="EVAL_DIR")
-    about = "score all iterations under this mapping (default: the newest iteration's rules)"
-    every = switch("--all-fields", "show every field, not only those that moved")
-    options.add_flags(parser, Group("", [MAPPING.but(about), every, TABLES_OR_JSON]))
-
-
-def execute_verify_history(args: argparse.Namespace) -> int:
-    """Print an eval's scores over its iterations, the best of them, and the fields that moved.
-
-    Iterations recorded under other rules are scored again from their stored extractions, and the table says so.
-    Nothing is written.
-    """
-    from pcsuite.verifier.store import field_trends, rebuild_aggregate, rules_for
-
-    rules = rules_for(args.eval_dir, args.mapping)
-    aggregate = rebuild_aggregate(args.eval_dir, rules)
-    trends = field_trends(args.eval_dir, aggregate, rules)
-    if args.json:
-        fields = {trend.field: list(trend.scores) for trend in trends}
-        print(json.dumps({**aggregate, "field_trends": fields}, indent=1))
-        return 0
-    rows = []
-    for entry in aggregate["iterations"]:
-        remark = entry.get("note", "")
-        if "rescored" in entry:
-            remark = f"scored again; was {_score(entry['rescored']['recorded_f1'])} under other rules"
-        rows.append(
-            [
-                str(entry["iteration"]),
-                *(_score(entry.get(key)) for key in ("f1", "precision", "recall")),
-                *_error_cells(entry.get("error_counts")),
-                entry["trend"],
-                entry.get("timestamp") or "",
-                remark,
-            ]
-        )
-    headings = ["iteration", "F1", "precision", "recall", *_error_headings(), "trend", "time", ""]
-    print(f"{aggregate['eval_id']}\n\n{text_table(headings, rows)}")
-    print(f"\nbest: F1 {_score(aggregate['best_f1'])} in iteration {aggregate['best_iteration']}\n")
-    moved = [trend for trend in trends if args.all_fields or abs(trend.change) > 1e-12]
-    shown = moved if args.all_fields else moved[:_SHOWN_FIELDS]
-    rows = [
-        [one.field, _score(one.scores[0]), _score(one.scores[-1]), signed(one.change, 3)] for one in shown
-    ]
-    print(text_table(["field", "first F1", "last F1", "change"], rows) if rows else "no field moved")
-    if len(moved) > len(shown):
-        print(f"… and {len(moved) - len(shown)} more (--all-fields)")
-    return 0
-
-
-def _score(value: float | None) -> str:
+def score_text(value: float | None) -> str:
+    """A score with three decimals; a dash where there is none."""
     return "-" if value is None else f"{value:.3f}"
 
 
-def _error_headings() -> list[str]:
+def error_headings() -> list[str]:
+    """What columns of errors are called, by kind of error."""
     from pcsuite.verifier.error_types import ERROR_TYPES
 
     return [one.heading for one in ERROR_TYPES.values()]
 
 
-def _error_cells(counts: dict[str, int] | None) -> list[str]:
+def error_cells(counts: dict[str, int] | None) -> list[str]:
     """A cell for each kind of error; a dash where the results were written before there was such a kind."""
     from pcsuite.verifier.error_types import ERROR_TYPES
 
     return [str((counts or {}).get(name, "-")) for name in ERROR_TYPES]
 
 
-def _cut(value: Any, longest: int) -> str:
+def cut_json(value: Any, longest: int) -> str:
     """A JSON value as text of at most ``longest`` characters."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= longest else text[: longest - 1] + "…"

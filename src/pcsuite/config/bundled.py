@@ -7,18 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pcsuite.config.definitions import (
+from pcsuite.config.definitions import MetricsFile, MetricSpec, ModelSpec, TasksFile, TaskSpec
+from pcsuite.config.operator_definitions import (
     FILLER_MARK,
     SHAM,
     ConditionSpec,
-    MetricsFile,
-    MetricSpec,
-    ModelSpec,
     OperatorsFile,
     OperatorSpec,
     OperatorType,
-    TasksFile,
-    TaskSpec,
     plain_operator,
 )
 from pcsuite.config.spellings import dataset_name, normalise_task, task_kind

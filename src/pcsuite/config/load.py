@@ -24,8 +24,6 @@ from pcsuite.config.bundled import (
 )
 from pcsuite.config.definitions import (
     WORDING_1,
-    ConditionsFile,
-    ConditionSpec,
     DecodingFile,
     DecodingSpec,
     Definition,
@@ -33,13 +31,12 @@ from pcsuite.config.definitions import (
     MetricSpec,
     ModelsFile,
     ModelSpec,
-    OperatorsFile,
-    OperatorSpec,
     TasksFile,
     TaskSpec,
     Wording,
 )
 from pcsuite.config.model_names import STAND_IN, NamedModels
+from pcsuite.config.operator_definitions import ConditionsFile, ConditionSpec, OperatorsFile, OperatorSpec
 from pcsuite.config.profile import Profile, SuiteSection
 from pcsuite.config.spellings import SCHEMA_FILES, regime_id
 from pcsuite.config.targets import profile_targets

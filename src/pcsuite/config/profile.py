@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from pcsuite.config.bundled import searched_operators
-from pcsuite.config.definitions import WORDINGS, Definition, RegimeId
+from pcsuite.config.definitions import Definition, RegimeId
+from pcsuite.config.operator_definitions import WORDINGS
 from pcsuite.config.spellings import by_regime, column_names, helm_scenarios
 from pcsuite.errors import ConfigError
 

@@ -9,7 +9,6 @@ from a world (:mod:`pcsuite.stats.power`) and put to the very rules that judge a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +23,7 @@ from pcsuite.stats.power import (
     PairedVariances,
     PairedWorld,
     flip_p_values,
+    smallest_number,
     world_of_means,
 )
 from pcsuite.stats.shape_free import shape_free_test
@@ -33,6 +33,8 @@ STUDIES = 1_000
 _STUDIES_OF_LIMITS = 250
 POWER = 0.8
 MOST_ITEMS = 20_000
+_PARTS = 50
+"""Numbers that suffice are told to within one part in so many: the chances are simulated."""
 MOST_REPEATS = 50
 _SEED = 20_241_101
 _BOUNDS = (-1.0, 1.0)
@@ -72,7 +74,10 @@ class Gate:
 
     @property
     def largest_loss(self) -> float:
-        """The largest loss that scores leave room for."""
+        """The largest loss that scores leave room for, in score: from a mean of 0.8 no run can lose more than 0.8.
+
+        A larger one is refused by the methods that take a loss.
+        """
         return -self.world.room[0]
 
     def fails(self, loss: float) -> float:
@@ -85,7 +90,11 @@ class Gate:
         return float((reliable & (drawn.mean(axis=1) < -self.margin)).mean())
 
     def shows_no_worse(self, loss: float = 0.0) -> float:
-        """Chance (0..1) that a run is shown to be no worse by the margin; 0 without a margin."""
+        """Chance (0..1) that a run is shown to be no worse by the margin; 0 without a margin.
+
+        ``loss`` is what the run truly loses, in score; by default nothing. From fewer simulated studies than
+        :meth:`fails`, since limits take longer: the standard error is at most 0.032.
+        """
         if not self.margin:
             return 0.0
         known: dict[bytes, bool] = {}
@@ -105,7 +114,10 @@ class Gate:
         return shown / self._quick.studies
 
     def least_loss(self, power: float = POWER) -> float | None:
-        """The smallest loss that fails the gate with this chance, to within 0.005; ``None`` where no loss does."""
+        """The smallest loss that fails the gate with this chance, in score; ``None`` where no loss does.
+
+        To within 0.005. Where there is none, items are too few for a loss of everything to be found that often.
+        """
         far = self.largest_loss
         if self.fails(far) < power:
             return None
@@ -116,30 +128,50 @@ class Gate:
         return high
 
     def items_to_find(self, loss: float, power: float = POWER) -> int | None:
-        """Items with which a loss fails the gate with this chance; ``None`` where 20,000 do not suffice."""
-        return _smallest(
-            lambda items: replace(self, items=items).fails(loss) >= power, self.items, MOST_ITEMS, least=2
+        """Items with which a loss (in score) fails the gate with this chance; ``None`` where 20,000 do not suffice.
+
+        To within a fiftieth; repeats and margin stay as they are.
+        """
+        return smallest_number(
+            lambda items: replace(self, items=items).fails(loss) >= power,
+            self.items,
+            MOST_ITEMS,
+            least=2,
+            parts=_PARTS,
         )
 
     def items_to_show(self, power: float = POWER) -> int | None:
-        """Items with which a run that did not change is shown to be no worse with this chance; ``None`` for none."""
-        return _smallest(
+        """Items with which a run that did not change is shown to be no worse with this chance; ``None`` for none.
+
+        To within a fiftieth, and at most 20,000. Without a margin nothing can be shown.
+        """
+        return smallest_number(
             lambda items: replace(self, items=items).shows_no_worse() >= power,
             self.items,
             MOST_ITEMS,
             least=2,
+            parts=_PARTS,
         )
 
     def repeats_to_find(self, loss: float, power: float = POWER) -> int | None:
-        """Repeats of the same items with which a loss fails the gate with this chance; ``None`` where 50 do not."""
-        return _smallest(
-            lambda repeats: replace(self, repeats=repeats).fails(loss) >= power, 1, MOST_REPEATS, least=1
+        """Repeats of the same items with which a loss fails the gate with this chance; ``None`` where 50 do not.
+
+        Repeats average out what differs from answer to answer, and nothing of what differs from item to item.
+        """
+        return smallest_number(
+            lambda repeats: replace(self, repeats=repeats).fails(loss) >= power, 1, MOST_REPEATS, parts=_PARTS
         )
 
     def repeats_to_show(self, power: float = POWER) -> int | None:
-        """Repeats with which a run that did not change is shown to be no worse with this chance; ``None`` for none."""
-        return _smallest(
-            lambda repeats: replace(self, repeats=repeats).shows_no_worse() >= power, 1, MOST_REPEATS, least=1
+        """Repeats with which a run that did not change is shown to be no worse with this chance; ``None`` for none.
+
+        At most 50 repeats of the same items.
+        """
+        return smallest_number(
+            lambda repeats: replace(self, repeats=repeats).shows_no_worse() >= power,
+            1,
+            MOST_REPEATS,
+            parts=_PARTS,
         )
 
     def _differences(self, loss: float) -> FloatArray:
@@ -200,16 +232,3 @@ def gate_of(first: ArmScores, second: ArmScores, *, margin: float, alpha: float 
     world = MeasuredWorld(differences, PairedVariances(float(differences.var(ddof=1)), 0.0, 0.0))
     graded = not (first.binary and second.binary)
     return Gate(world, len(differences), 1, margin, alpha, unit, graded=graded)
-
-
-def _smallest(holds: Callable[[int], bool], start: int, last: int, *, least: int) -> int | None:
-    """The smallest number that suffices, to within a fiftieth; ``None`` where none up to ``last`` does."""
-    low, high = least - 1, max(start, least)
-    while not holds(high):
-        if high >= last:
-            return None
-        low, high = high, min(2 * high, last)
-    while high - low > max(1, high // 50):
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high

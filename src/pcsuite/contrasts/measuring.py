@@ -94,7 +94,10 @@ class Measurement:
 
     @property
     def n_clusters(self) -> int:
-        """Clusters behind the items: the independent units."""
+        """Clusters behind the items: the independent units, of which intervals and tests are made.
+
+        As many as there are items where none are related.
+        """
         return self.n if self.clusters is None else int(self.clusters.max()) + 1
 
     @property
@@ -104,23 +107,36 @@ class Measurement:
 
     @property
     def any_shape(self) -> bool:
-        """Whether estimate and test hold whatever the shape of the differences."""
+        """Whether estimate and test hold whatever the shape of the differences.
+
+        They do not for amounts (tokens, seconds), nor where they are those of the symmetric claim.
+        """
         return self.kind != "amount" and (self.symmetric is None or self.test is not self.symmetric.test)
 
     @property
     def reason(self) -> str:
-        """Why nothing is tested although it should be; empty where it is."""
+        """Why nothing is tested although it should be (too few clusters), in words; empty where it is.
+
+        What is not to be tested has no reason either.
+        """
         tested = self.contrast.tested and self.comparable and not self.by_labels
         return too_few_clusters(self.n_clusters) if tested and self.clusters is not None else ""
 
     def under(self, assume: Assumption) -> Measurement:
-        """The same with the estimate and test that hold under an assumption; as it is where they need none."""
+        """The same with the estimate and test that hold under an assumption; as it is where they need none.
+
+        ``symmetric`` assumes that differences to either side are alike. What rests on gold labels assumes neither.
+        """
         if assume == "nothing" or self.symmetric is None or self.by_labels:
             return self
         return replace(self, estimate=self.symmetric.estimate, test=self.symmetric.test)
 
     def limits_at(self, level: float) -> Estimate:
-        """The estimate with limits of another level: those of a family held together, or one-sided ones."""
+        """The estimate with limits of another level: those of a family held together, or one-sided ones.
+
+        ``level`` is two-sided (0..1): one-sided limits at 0.95 are those at 0.90. The value stays; of fewer than two
+        items the estimate is returned as it is.
+        """
         if self.n < 2:
             return self.estimate
         if self.by_labels:
@@ -140,11 +156,17 @@ class Measurement:
         return replace(limits, value=value)
 
     def corrected_by(self, powered: PredictionPowered) -> Measurement:
-        """The same with the estimate and test that gold labels make of a judge's scores."""
+        """The same with the estimate and test that gold labels make of a judge's scores (prediction-powered inference).
+
+        Differences stay those of the judge; limits at other levels are then of normal theory.
+        """
         return replace(self, estimate=powered.estimate, test=powered.test, by_labels=True, symmetric=None)
 
     def not_comparable(self) -> Measurement:
-        """The same without test and verdict: scores of two different judges, for example."""
+        """The same without test and verdict, for what something outside the scores forbids: two different judges, say.
+
+        The estimate stays and can be shown; :func:`~pcsuite.contrasts.verdicts.judge` says "not tested" of it.
+        """
         nothing = TestResult(np.nan, np.nan, NOT_TESTED)
         return replace(
             self,

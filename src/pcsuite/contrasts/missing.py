@@ -93,8 +93,10 @@ def hold_under_missing(
         for lowest in (True, False)
     )
     return [
-        HeldResult(_held(seen, low, high), seen, low, high) if lacks else HeldResult(seen, seen)
-        for seen, low, high, lacks in zip(results, worst, best, lacking, strict=True)
+        HeldResult(_held(observed, low, high), observed, low, high)
+        if lacks
+        else HeldResult(observed, observed)
+        for observed, low, high, lacks in zip(results, worst, best, lacking, strict=True)
     ]
 
 

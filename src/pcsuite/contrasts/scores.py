@@ -103,7 +103,11 @@ class Contrast:
 
     @classmethod
     def of(cls, treated: str, control: str, *, better: Direction | None = 1, tested: bool = True) -> Contrast:
-        """One arm less another."""
+        """One arm less another: positive where ``treated`` scores higher.
+
+        ``better`` is the sign of a change for the better (-1 for costs); ``None`` where nobody can say which end is
+        good.
+        """
         return cls(f"{treated} − {control}", {treated: 1.0, control: -1.0}, better, tested)
 
     @property
@@ -158,7 +162,11 @@ def common_rows(arms: Sequence[ArmScores]) -> list[IntArray]:
 
 
 def on_scored_items(arms: Sequence[ArmScores]) -> tuple[list[IntArray], list[FloatArray]]:
-    """Rows and values of the items that have a score in every arm, in the order of the first arm."""
+    """Rows and values of the items that have a score in every arm, in the order of the first arm.
+
+    Returns, for each arm, the indices of its rows and the values there, so that they are paired item by item. Raises
+    :class:`~pcsuite.errors.AnalysisError` where arms without item ids differ in length.
+    """
     rows = common_rows(arms)
     scored = np.logical_and.reduce([arm.scored[arm_rows] for arm, arm_rows in zip(arms, rows, strict=True)])
     rows = [arm_rows[scored] for arm_rows in rows]

@@ -86,7 +86,10 @@ class NoWorse:
 
     @property
     def most_lost(self) -> float:
-        """The one-sided 1-α limit of the loss, for this contrast alone: it is below the margin where ``shown``."""
+        """The one-sided 1-α limit of the loss, for this contrast alone: it is below the margin where ``shown``.
+
+        In the units of the score; negative where even the limit is a gain.
+        """
         return -self.limits.low
 
 
@@ -238,7 +241,11 @@ def verdict_of_change(
 
 
 def is_reliable(p_adjusted: float | None, alpha: float = ALPHA) -> bool:
-    """Whether a difference with this p-value after correction holds at a level."""
+    """Whether a difference with this p-value after correction holds at a level; ``None`` (not tested) does not.
+
+    >>> is_reliable(0.049), is_reliable(0.05), is_reliable(None)
+    (True, False, False)
+    """
     return p_adjusted is not None and p_adjusted < alpha
 
 
@@ -254,12 +261,20 @@ def verdict_of_limits(
 
 
 def above_floor(verdict: Verdict, *, at_floor: bool) -> Verdict:
-    """A verdict, or that nothing was tested, where the control is at the floor: from there only a gain can be seen."""
+    """A verdict, or that nothing was tested, where the control is at the floor: from there only a gain can be seen.
+
+    >>> above_floor("undecided", at_floor=True), above_floor("better", at_floor=True)
+    ('not tested', 'better')
+    """
     return "not tested" if at_floor and verdict != "better" else verdict
 
 
 def is_at_floor(level: float, margin: float) -> bool:
-    """Whether nothing could be worse than a control of this score (lowest: 0) by the margin."""
+    """Whether nothing could be worse than a control of this score (lowest: 0) by the margin.
+
+    >>> is_at_floor(0.01, 0.02), is_at_floor(0.4, 0.02)
+    (True, False)
+    """
     return not level > margin
 
 
@@ -336,7 +351,10 @@ def _no_worse_by(gain: Estimate, margin: float) -> NoWorse:
 
 
 def rules_out_loss(gain: Estimate, margin: float) -> bool:
-    """Whether the limits of a gain (negative: a loss) rule out a loss of ``margin`` or more."""
+    """Whether the limits of a gain (negative: a loss) rule out a loss of ``margin`` or more.
+
+    Only the lower limit counts, and it has to lie above ``-margin``.
+    """
     return gain.low > -margin
 
 

@@ -2,115 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from heapq import nsmallest
-from itertools import chain, islice
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pcsuite._util.changes import changing_files, settle_changes
-from pcsuite._util.files import unreadable_text, write_errors
-from pcsuite._util.text import counted, read_json, shorten, table_delimiter
+from pcsuite._util.files import write_errors
+from pcsuite._util.text import counted, read_json, shorten
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.config.yaml_source import as_yaml
 from pcsuite.data.clusters import cluster_sentence, clustered, input_cluster, numbers_rows, text_key
-from pcsuite.data.items import Item, Row, datasets_dir, dump_line, rank_of, read_jsonl, split_off
-from pcsuite.data.promptfoo_tests import read_promptfoo_tests
+from pcsuite.data.items import Item, Row, datasets_dir, dump_line, rank_of, split_off
+from pcsuite.data.table_files import read_table
 from pcsuite.data.table_numbers import MARKS, all_numbers
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, with_answer_form
-from pcsuite.data.workbook import read_sheets
 from pcsuite.errors import ConfigError, DataError, did_you_mean
-
-LARGE_TABLE = 50_000
-"""Rows of a table beyond which only those are kept from which the items that are asked can come."""
-KEPT_ROWS = 10_000
-
-
-def read_table(path: Path, rank: Callable[[int, Row], Any] | None = None) -> list[Row]:
-    """Rows of a user's table, each with its place: CSV, TSV, workbook, JSON lines or a JSON list, by the file's ending.
-
-    A YAML file is a promptfoo configuration, whose tests are the rows.
-    With a ``rank`` (of a row and its number, from 1) a table of more than :data:`LARGE_TABLE` rows is read to its end
-    and checked line by line, but only the :data:`KEPT_ROWS` rows of the lowest rank are kept, in their order. Raises
-    :class:`DataError` where the file is missing, empty, of another kind or malformed, and
-    :class:`~pcsuite.errors.MissingExtraError` for a workbook without the package that reads it.
-    """
-    if not path.is_file():
-        raise DataError(f"{path} does not exist")
-    suffix = path.suffix.lower()
-    if suffix in {".csv", ".tsv"}:
-        rows = _kept(_csv_rows(path), rank)
-    elif suffix == ".xlsx":
-        rows = list(_workbook_rows(path))
-    elif suffix in {".jsonl", ".ndjson"}:
-        rows = _kept(read_jsonl(path), rank)
-    elif suffix == ".json":
-        try:
-            values = read_json(path.read_text(encoding="utf-8-sig"))
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from error
-        except (ValueError, OSError) as error:  # not UTF-8, too deep, unreadable
-            raise DataError(f"{path}: cannot be read as JSON ({shorten(str(error))})") from error
-        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-            raise DataError(f"{path}: expected a JSON list of objects")
-        rows = [Row(f"{path} entry {number}", value) for number, value in enumerate(values, start=1)]
-    elif suffix in {".yaml", ".yml"}:
-        rows = read_promptfoo_tests(path, read_table)
-    else:
-        raise DataError(
-            f"{path}: cannot tell the kind of table", hint="name it .csv, .tsv, .xlsx, .jsonl or .json"
-        )
-    if not rows:
-        raise DataError(f"{path} has no rows")
-    return rows
-
-
-_SEPARATOR = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
-
-
-def _workbook_rows(path: Path) -> Iterator[Row]:
-    """The rows of a workbook's only sheet below its first, which has the names; a cell is text, as in a CSV file."""
-    sheets = read_sheets(path.read_bytes(), str(path))
-    if len(sheets) > 1:
-        raise DataError(
-            f"{path}: there are {len(sheets)} sheets: {shorten(', '.join(sheets))}",
-            hint="save the one you mean as a file of its own",
-        )
-    (rows,) = sheets.values()
-    header = _column_names(rows[0].cells, f"{path} row {rows[0].number}")
-    for number, cells in rows[1:]:
-        row = Row(f"{path} row {number}", {})
-        if len(cells) > len(header):
-            raise row.error(f"expected {len(header)} columns, found {len(cells)}")
-        row.values.update(zip(header, [*cells, *[""] * (len(header) - len(cells))], strict=True))
-        yield row
-
-
-def _column_names(cells: Sequence[str], where: str) -> list[str]:
-    """The names of a table's columns; a ``DataError`` where one is empty or there twice."""
-    names = [cell.strip() for cell in cells]
-    if "" in names or len(set(names)) != len(names):
-        raise DataError(f"{where}: column names must be there and differ, found {shorten(', '.join(cells))}")
-    return names
-
-
-def _kept(rows: Iterator[Row], rank: Callable[[int, Row], Any] | None) -> list[Row]:
-    """All rows or, of a large table whose rows have ranks, those of the lowest."""
-    kept = list(rows if rank is None else islice(rows, LARGE_TABLE + 1))
-    if rank is None or len(kept) <= LARGE_TABLE:
-        return kept
-    numbered = enumerate(chain(kept, rows), start=1)
-    del kept
-    lowest = nsmallest(KEPT_ROWS, ((rank(number, row), number, row) for number, row in numbered))
-    return [row._replace(number=number) for _, number, row in sorted(lowest, key=itemgetter(1))]
 
 
 def table_rank(request: Columns, name: str, seed: int, hash_seed: str) -> Callable[[int, Row], bytes]:
@@ -124,46 +36,6 @@ def table_rank(request: Columns, name: str, seed: int, hash_seed: str) -> Callab
 
 def _item_id(request: Columns, name: str, number: int, row: Row) -> str:
     return cell_text(row, request.id_column) if request.id_column else f"{name}-{number:06d}"
-
-
-def _csv_rows(path: Path) -> Iterator[Row]:
-    header: list[str] | None = None
-    line = 0
-    try:
-        with path.open("rb") as raw:
-            # Spreadsheets save "Unicode text" as UTF-16, with a mark at its beginning.
-            encoding = "utf-16" if raw.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-        with path.open(encoding=encoding, newline="") as stream:
-            first = stream.readline()
-            # A first line "sep=;" is a spreadsheet's note to itself.
-            noted = _SEPARATOR.fullmatch(first.strip())
-            skipped = 1 if noted else 0
-            if not noted:
-                stream.seek(0)
-            delimiter = (
-                noted[1] if noted else "\t" if path.suffix.lower() == ".tsv" else table_delimiter(first)
-            )
-            reader = csv.reader(stream, delimiter=delimiter, strict=True)
-            for cells in reader:
-                line = reader.line_num + skipped
-                row = Row(f"{path} line {line}", {})
-                if header is None:
-                    header = _column_names(cells, f"{path} line 1")
-                elif cells and len(cells) != len(header):
-                    more = delimiter == "," and len(cells) > len(header)
-                    quotes = "a cell with a comma in it (0,5) needs quotes in a file parted by commas"
-                    raise row.error(
-                        f"expected {len(header)} columns, found {len(cells)}", quotes if more else None
-                    )
-                elif cells:
-                    row.values.update(zip(header, cells, strict=True))
-                    yield row
-    except csv.Error as error:
-        cut = str(error) == "unexpected end of data"
-        hint = "a quote is never closed, or the file was cut off" if cut else None
-        raise DataError(f"{path} after line {line}: {error}", hint=hint) from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: {unreadable_text(path, error)}") from error
 
 
 SPLITS = ("train", "dev", "test")
@@ -359,7 +231,7 @@ def read_table_task(
     if request.decimal not in (None, *MARKS):
         raise DataError(f"--decimal '{request.decimal}': the decimal mark is . or ,")
     _check_columns(request, rows)
-    rows, told = recipe.settle(rows, request)
+    rows, notes = recipe.settle(rows, request)
     request = replace(request, id_column=id_column(request, rows)[0])
     asked = request.inputs or request.placed
     ignored = [name for name in asked if numbers_rows(name, [str(row.values.get(name, "")) for row in rows])]
@@ -368,7 +240,7 @@ def read_table_task(
     items = _read_items(recipe, request, rows, least, ignored)
     words = with_answer_form(recipe.describe(items, request), request.answer_as, kind)
     schema = words.schema if request.schema_file is None else _own_schema(items, request)
-    return TableTask(items, words, schema, tuple(ignored), "; ".join(told))
+    return TableTask(items, words, schema, tuple(ignored), "; ".join(notes))
 
 
 def _check_columns(request: TaskRequest, rows: Sequence[Row]) -> None:

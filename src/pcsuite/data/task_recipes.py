@@ -286,7 +286,7 @@ def _choice_words(items: Sequence[Item], columns: Columns) -> Wording:
 
 def _field_marks(rows: Sequence[Row], columns: Columns) -> tuple[Sequence[Row], list[str]]:
     """The rows with the fields that are quantities throughout as numbers, each by its own decimal mark."""
-    told = []
+    notes = []
     for name in columns.fields:
         numbers = quantity_column(rows, name, columns.decimal)
         if numbers is not None:
@@ -295,8 +295,8 @@ def _field_marks(rows: Sequence[Row], columns: Columns) -> tuple[Sequence[Row], 
                 for value in numbers.values
             ]
             rows = _with_column(rows, name, values)
-            told += [numbers.sentence] if numbers.sentence else []
-    return rows, told
+            notes += [numbers.sentence] if numbers.sentence else []
+    return rows, notes
 
 
 def _read_record(row: Row, columns: Columns) -> RowContent:

@@ -335,8 +335,8 @@ class ModelClient:
         if (
             self.adapter.takes_items and request.context is not None
         ):  # the prompt may be the same for every item
-            given = [dict(request.context.given), dict(request.context.files)]
-            identity = identity | {"given": digest(given)}
+            item = [dict(request.context.given), dict(request.context.files)]
+            identity = identity | {"given": digest(item)}
         if request.constraint is not None:
             # Under a constraint the libraries that steer the model determine the answer too.
             backend = backend_for(self.adapter, request.constraint)

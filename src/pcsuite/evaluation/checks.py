@@ -58,8 +58,8 @@ async def run_checks(
     standard input. Raises ``EngineError`` where one cannot be started at all.
     """
     values = {**item.attributes, **item.columns, **item.truth}
-    given = {"id": item.item_id, "input": item.input_text, "item": values, "output": answer.text}
-    words = json.dumps(given, default=str).encode()
+    document = {"id": item.item_id, "input": item.input_text, "item": values, "output": answer.text}
+    words = json.dumps(document, default=str).encode()
     return {name: await run_check(check, folder, words) for name, check in checks.items()}
 
 

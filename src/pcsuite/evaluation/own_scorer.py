@@ -297,10 +297,10 @@ class OwnScorer(base.Evaluator):
                 hint="mend the function; pcsuite rescore then scores the stored answers",
             ) from error
         score, metrics, scores, stated = self._read(returned, item)
-        said = base.fold(text)[:_LONGEST_CANONICAL]
-        if answer.changed is not None and not said:  # an agent may say nothing and do everything
-            said = told(answer)
-        canonical = stated if stated is not None else said
+        folded = base.fold(text)[:_LONGEST_CANONICAL]
+        if answer.changed is not None and not folded:  # an agent may say nothing and do everything
+            folded = told(answer)
+        canonical = stated if stated is not None else folded
         parsed = parse_object(text, self.schema) if self.schema is not None else base.Parsed()
         parsed.answer = canonical or None
         scored = base.conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)

@@ -98,11 +98,11 @@ def make_contents(database: Path, gold_query: str, count: int) -> MadeContents:
     running = 0
     folder = _folder() / digest([str(database.resolve()), gold_query])[:16]
     try:
-        with closing(_opened(database)) as given:
+        with closing(_opened(database)) as original:
             candidates = [
-                query for query in mutants(gold_query) if _rows(given, query, _MUTANT_STEPS) is not None
+                query for query in mutants(gold_query) if _rows(original, query, _MUTANT_STEPS) is not None
             ]
-            running, alive = len(candidates), _left_alive(given, gold_query, candidates)
+            running, alive = len(candidates), _left_alive(original, gold_query, candidates)
         ddl, tables = _read(database)
         attempts = range(3 * PLAIN_CONTENTS + ATTEMPTS) if any(table.rows for table in tables) else range(0)
         plain, in_vain = min(count, PLAIN_CONTENTS), 0
@@ -484,9 +484,9 @@ def _rows(
 
     Steps of SQLite's machine are counted, not seconds: what is made does not depend on how fast it was made.
     """
-    taken = itertools.count(1)
+    steps_taken = itertools.count(1)
     connection.execute(f"PRAGMA reverse_unordered_selects = {int(reverse)}")
-    connection.set_progress_handler(lambda: next(taken) * _STEPS_BETWEEN > steps, _STEPS_BETWEEN)
+    connection.set_progress_handler(lambda: next(steps_taken) * _STEPS_BETWEEN > steps, _STEPS_BETWEEN)
     try:
         return connection.execute(query).fetchmany(_MOST_RESULT)
     except sqlite3.Error:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pcsuite._util.text import describe
 from pcsuite.errors import DataError
 from pcsuite.importers.shapes import FileShape
 from pcsuite.logging.row import UsageRecord
 from pcsuite.registry import Registry
+
+Entry = TypeVar("Entry")
 
 UNKNOWN = "unknown"
 """What a log does not say."""
@@ -137,6 +140,29 @@ class ReadOptions:
     """Of a table: the column that tells repetitions of an item apart; without it an item has one row."""
     range: tuple[float, float] | None = None
     """The least and largest value of the score, where it does not lie within 0..1; infinite for an amount."""
+
+
+def by_epoch(entries: Iterable[Entry], name_of: Callable[[Entry], str]) -> Iterator[tuple[Entry, str, int]]:
+    """Entries with the name of their item and their epoch: which time, from 1, that item comes.
+
+    >>> [(name, epoch) for _, name, epoch in by_epoch(["a", "b", "a"], str)]
+    [('a', 1), ('b', 1), ('a', 2)]
+    """
+    counts: Counter[str] = Counter()
+    for entry in entries:
+        name = name_of(entry)
+        counts[name] += 1
+        yield entry, name, counts[name]
+
+
+def measures_of(samples: Iterable[ImportedSample]) -> tuple[str, ...]:
+    """The names under which any of the samples carries a number, the first that comes first."""
+    return tuple(dict.fromkeys(name for sample in samples for name in sample.scores))
+
+
+def epochs_of(samples: Iterable[ImportedSample]) -> int:
+    """How often an item comes at most; 1 where there is no sample."""
+    return max((sample.epoch for sample in samples), default=1)
 
 
 class LogFormat(Protocol):

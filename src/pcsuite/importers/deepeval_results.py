@@ -7,13 +7,21 @@ counts places. A metric that ended in an error left the case unscored by it, as 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pcsuite.errors import DataError
-from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
+from pcsuite.importers.base import (
+    UNKNOWN,
+    ImportedSample,
+    LogHeader,
+    ReadOptions,
+    SampleList,
+    by_epoch,
+    epochs_of,
+    measures_of,
+)
 from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
@@ -69,13 +77,7 @@ FORMAT = DeepevalFormat()
 def _evaluation(
     document: Mapping[str, Any], cases: Sequence[Mapping[str, Any]], path: Path, options: ReadOptions
 ) -> SampleList:
-    seen: Counter[str] = Counter()
-    samples = []
-    for case in cases:
-        name = _item_name(case)
-        seen[name] += 1
-        samples.append(_sample(case, name, seen[name]))
-    metrics = dict.fromkeys(name for sample in samples for name in sample.scores)
+    samples = [_sample(case, name, epoch) for case, name, epoch in by_epoch(cases, _item_name)]
     settings = as_mapping(document.get("hyperparameters"))
     unread = [key for key in document if key not in _RUN_KEYS]
     unread += [f"testCases.{key}" for case in cases for key in case if key not in _CASE_KEYS]
@@ -92,8 +94,8 @@ def _evaluation(
             task=short_name(str(document.get("datasetAlias") or document.get("testFile") or "deepeval")),
             split=UNKNOWN,
             model=options.model or (str(model) if isinstance(model, str) and model else UNKNOWN),
-            measures=tuple(metrics),
-            epochs=max(seen.values()),
+            measures=measures_of(samples),
+            epochs=epochs_of(samples),
             reported=_reported(document),
             # With a single metric that is the score; a case passes where all of its metrics do.
             primary=PASS,

@@ -8,13 +8,21 @@ input. Scores that are categories are no numbers, and are named.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pcsuite.errors import DataError
-from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
+from pcsuite.importers.base import (
+    UNKNOWN,
+    ImportedSample,
+    LogHeader,
+    ReadOptions,
+    SampleList,
+    by_epoch,
+    epochs_of,
+    measures_of,
+)
 from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
@@ -81,13 +89,8 @@ def _traces(path: Path) -> list[Mapping[str, Any]]:
 def _evaluation(
     run: str, traces: Sequence[Mapping[str, Any]], path: Path, options: ReadOptions
 ) -> SampleList:
-    seen: Counter[str] = Counter()
-    samples = []
-    for trace in sorted(traces, key=lambda trace: str(trace.get("timestamp") or "")):
-        name = str(trace.get("datasetItemId") or "") or short_name(as_text(trace.get("input")))
-        seen[name] += 1
-        samples.append(_sample(trace, name, seen[name]))
-    measures = dict.fromkeys(name for sample in samples for name in sample.scores)
+    in_order = sorted(traces, key=lambda trace: str(trace.get("timestamp") or ""))
+    samples = [_sample(trace, name, epoch) for trace, name, epoch in by_epoch(in_order, _item_name)]
     header = LogHeader(
         tool="langfuse",
         tool_version=UNKNOWN,
@@ -95,14 +98,19 @@ def _evaluation(
         task="langfuse",
         split=UNKNOWN,
         model=options.model or UNKNOWN,
-        measures=tuple(measures),
-        epochs=max(seen.values()),
+        measures=measures_of(samples),
+        epochs=epochs_of(samples),
         condition=short_name(run) or None,
         created=min(str(trace.get("timestamp") or "") for trace in traces),
         fields={"run": run, "file": path.stem},
         remarks=unread_remark(key for trace in traces for key in trace if key not in _TRACE_KEYS),
     )
     return SampleList(header, samples)
+
+
+def _item_name(trace: Mapping[str, Any]) -> str:
+    """The id of the data set's item, else the trace's input."""
+    return str(trace.get("datasetItemId") or "") or short_name(as_text(trace.get("input")))
 
 
 def _sample(trace: Mapping[str, Any], name: str, epoch: int) -> ImportedSample:

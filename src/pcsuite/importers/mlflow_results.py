@@ -8,14 +8,22 @@ scores in columns that end in ``/score``. None of them has the figures that MLfl
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pcsuite._util.text import read_json
 from pcsuite.errors import ConfigError, DataError
-from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
+from pcsuite.importers.base import (
+    UNKNOWN,
+    ImportedSample,
+    LogHeader,
+    ReadOptions,
+    SampleList,
+    by_epoch,
+    epochs_of,
+    measures_of,
+)
 from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
@@ -85,14 +93,12 @@ def _trace_of(record: Mapping[str, Any], where: str) -> Mapping[str, Any]:
 def _evaluation(
     run: str, traces: Sequence[Mapping[str, Any]], path: Path, options: ReadOptions, *, alone: bool
 ) -> SampleList:
-    seen: Counter[str] = Counter()
-    samples = []
-    for trace in sorted(traces, key=lambda trace: str(trace["info"].get("request_time") or "")):
-        content = _root_value(trace, "mlflow.spanInputs", "mlflow.traceInputs")
-        name = short_name(_readable(content))
-        seen[name] += 1
-        samples.append(_sample(trace, name, content, seen[name]))
-    measures = dict.fromkeys(name for sample in samples for name in sample.scores)
+    in_order = sorted(traces, key=lambda trace: str(trace["info"].get("request_time") or ""))
+    asked = [(trace, _root_value(trace, "mlflow.spanInputs", "mlflow.traceInputs")) for trace in in_order]
+    samples = [
+        _sample(trace, name, content, epoch)
+        for (trace, content), name, epoch in by_epoch(asked, lambda entry: short_name(_readable(entry[1])))
+    ]
     header = LogHeader(
         tool="mlflow",
         tool_version=UNKNOWN,
@@ -100,8 +106,8 @@ def _evaluation(
         task="mlflow",
         split=UNKNOWN,
         model=options.model or UNKNOWN,
-        measures=tuple(measures),
-        epochs=max(seen.values()),
+        measures=measures_of(samples),
+        epochs=epochs_of(samples),
         condition=None if alone else run or None,
         created=min(str(trace["info"].get("request_time") or "") for trace in traces),
         fields={"run": run, "file": path.stem},
@@ -196,27 +202,24 @@ def _tabled(document: Mapping[str, Any], path: Path, options: ReadOptions) -> Sa
     if item not in columns:
         listed = quoted_names(asked)
         raise ConfigError(f"{path}: which column names the item? There are {listed}", hint="--item COL")
-    seen: Counter[str] = Counter()
-    samples = []
+    rows = []
     for number, cells in enumerate(document.get("data") or [], start=1):
         if not isinstance(cells, list) or len(cells) != len(columns):
             raise DataError(f"{path}: row {number} has another number of cells than there are columns")
-        row = dict(zip(columns, cells, strict=True))
-        question = as_text(row[item])
-        name = short_name(question)
-        seen[name] += 1
-        samples.append(
-            ImportedSample(
-                item_id=name,
-                epoch=seen[name],
-                content=question,
-                prompt=question,
-                text=None,
-                answer=None,
-                scores={measure: as_number(row[measure + _SCORE]) for measure in measures},
-                attributes=scalar_texts(row),
-            )
+        rows.append(dict(zip(columns, cells, strict=True)))
+    samples = [
+        ImportedSample(
+            item_id=name,
+            epoch=epoch,
+            content=as_text(row[item]),
+            prompt=as_text(row[item]),
+            text=None,
+            answer=None,
+            scores={measure: as_number(row[measure + _SCORE]) for measure in measures},
+            attributes=scalar_texts(row),
         )
+        for row, name, epoch in by_epoch(rows, lambda row: short_name(as_text(row[item])))
+    ]
     header = LogHeader(
         tool="mlflow",
         tool_version=UNKNOWN,
@@ -225,7 +228,7 @@ def _tabled(document: Mapping[str, Any], path: Path, options: ReadOptions) -> Sa
         split=UNKNOWN,
         model=options.model or UNKNOWN,
         measures=tuple(measures),
-        epochs=max(seen.values(), default=1),
+        epochs=epochs_of(samples),
         fields={"file": path.stem},
     )
     return SampleList(header, samples)

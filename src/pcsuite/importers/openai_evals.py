@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite.errors import DataError
-from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
+from pcsuite.importers.base import (
+    UNKNOWN,
+    ImportedSample,
+    LogHeader,
+    ReadOptions,
+    SampleList,
+    by_epoch,
+    epochs_of,
+    measures_of,
+)
 from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
@@ -83,13 +92,7 @@ FORMAT = OpenaiEvalsFormat()
 def _evaluation(
     run: str, items: Sequence[Mapping[str, Any]], path: Path, options: ReadOptions, *, alone: bool
 ) -> SampleList:
-    seen: Counter[str] = Counter()
-    samples = []
-    for item in items:
-        name = _item_name(item)
-        seen[name] += 1
-        samples.append(_platform_sample(item, name, seen[name]))
-    graders = dict.fromkeys(name for sample in samples for name in sample.scores)
+    samples = [_platform_sample(item, name, epoch) for item, name, epoch in by_epoch(items, _item_name)]
     first = as_mapping(items[0].get("sample"))
     limit = first.get("max_completion_tokens")
     header = LogHeader(
@@ -99,11 +102,11 @@ def _evaluation(
         task=str(items[0].get("eval_id") or "openai-evals"),
         split=UNKNOWN,
         model=options.model or str(first.get("model") or UNKNOWN),
-        measures=tuple(graders),
+        measures=measures_of(samples),
         temperature=as_number(first.get("temperature")),
         top_p=as_number(first.get("top_p")),
         max_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
-        epochs=max(seen.values()),
+        epochs=epochs_of(samples),
         condition=None if alone else run or None,
         created=str(min((item.get("created_at") or 0) for item in items)),
         primary=PASS,
@@ -167,7 +170,7 @@ def _recorded(records: Sequence[Mapping[str, Any]], path: Path, options: ReadOpt
             events.setdefault(str(record["sample_id"]), []).append(record)
             kinds[str(record.get("type"))] += 1
     samples = [_recorded_sample(name, listed) for name, listed in events.items()]
-    measures = dict.fromkeys(name for sample in samples for name in sample.scores)
+    measures = measures_of(samples)
     if not measures:
         raise DataError(f"{path}: no event 'match' or 'metrics' has a score")
     functions = spec.get("completion_fns")
@@ -181,7 +184,7 @@ def _recorded(records: Sequence[Mapping[str, Any]], path: Path, options: ReadOpt
         task=str(spec.get("base_eval") or spec.get("eval_name") or "openai-evals"),
         split=str(spec.get("split") or UNKNOWN),
         model=options.model or model,
-        measures=tuple(measures),
+        measures=measures,
         created=created,
         reported={} if accuracy is None or "correct" not in measures else {"correct": accuracy},
         ranges={"correct": (0.0, 1.0)} if "correct" in measures else {},

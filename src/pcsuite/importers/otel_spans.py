@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite.errors import ConfigError, DataError
-from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
+from pcsuite.importers.base import (
+    UNKNOWN,
+    ImportedSample,
+    LogHeader,
+    ReadOptions,
+    SampleList,
+    epochs_of,
+    measures_of,
+)
 from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
@@ -67,7 +75,7 @@ class OtelFormat:
             raise DataError(f"{path}: no span has an attribute of generative AI ('gen_ai.…')")
         results = _results(answers, logged)
         groups: dict[tuple[str, str], list[ImportedSample]] = {}
-        seen: Counter[tuple[str, str, str]] = Counter()
+        epochs: Counter[tuple[str, str, str]] = Counter()
         for span, attributes in answers:
             scores = results.get(str(span.get("spanId")), {})
             failed = as_mapping(span.get("status")).get("code") in (_ERROR, "STATUS_CODE_ERROR")
@@ -78,8 +86,8 @@ class OtelFormat:
                 (str(attributes[key]) for key in _MODELS if key in attributes), UNKNOWN
             )
             arm = str(attributes.get(options.arm, "")) if options.arm else ""
-            seen[model, arm, name] += 1
-            sample = _sample(span, attributes, name, seen[model, arm, name], scores, failed=failed)
+            epochs[model, arm, name] += 1
+            sample = _sample(span, attributes, name, epochs[model, arm, name], scores, failed=failed)
             groups.setdefault((model, arm), []).append(sample)
         if not groups:
             raise DataError(f"{path}: no span has an evaluation result (event '{_RESULT}')")
@@ -202,7 +210,6 @@ def _sample(
 
 
 def _evaluation(model: str, arm: str, samples: Sequence[ImportedSample], path: Path) -> SampleList:
-    measures = dict.fromkeys(name for sample in samples for name in sample.scores)
     header = LogHeader(
         tool="otel",
         tool_version=UNKNOWN,
@@ -210,8 +217,8 @@ def _evaluation(model: str, arm: str, samples: Sequence[ImportedSample], path: P
         task="otel",
         split=UNKNOWN,
         model=model,
-        measures=tuple(measures),
-        epochs=max(sample.epoch for sample in samples),
+        measures=measures_of(samples),
+        epochs=epochs_of(samples),
         condition=arm or None,
         fields={"file": path.stem, "arm": arm},
     )

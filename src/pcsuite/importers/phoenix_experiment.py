@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite.errors import DataError
-from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
+from pcsuite.importers.base import (
+    UNKNOWN,
+    ImportedSample,
+    LogHeader,
+    ReadOptions,
+    SampleList,
+    epochs_of,
+    measures_of,
+)
 from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
@@ -49,7 +57,6 @@ class PhoenixFormat:
         if not runs:
             raise DataError(f"{path}: no run in it")
         samples = [_sample(run) for run in runs]
-        measures = dict.fromkeys(name for sample in samples for name in sample.scores)
         unread = [key for run in runs for key in run if key not in _RUN_KEYS]
         header = LogHeader(
             tool="phoenix",
@@ -58,8 +65,8 @@ class PhoenixFormat:
             task="phoenix",
             split=UNKNOWN,
             model=options.model or UNKNOWN,
-            measures=tuple(measures),
-            epochs=max((sample.epoch for sample in samples), default=1),
+            measures=measures_of(samples),
+            epochs=epochs_of(samples),
             created=min((str(run.get("start_time") or "") for run in runs), default=""),
             fields={"file": path.stem},
             remarks=unread_remark(unread),

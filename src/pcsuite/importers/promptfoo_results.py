@@ -8,16 +8,24 @@ known by its variables; results with the same ones are repetitions (``--repeat``
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from pcsuite._util.append import read_lines
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import DataError
-from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
+from pcsuite.importers.base import (
+    UNKNOWN,
+    ImportedSample,
+    LogHeader,
+    ReadOptions,
+    SampleList,
+    by_epoch,
+    epochs_of,
+)
 from pcsuite.importers.shapes import FileShape, matching_files
 from pcsuite.importers.values import (
     as_mapping,
@@ -135,7 +143,7 @@ def _evaluation(
         temperature=as_number(settings.get("temperature")),
         top_p=as_number(settings.get("top_p")),
         max_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
-        epochs=max((sample.epoch for sample in samples), default=1),
+        epochs=epochs_of(samples),
         expected=_expected(template),
         condition=short_name(label) or None,
         created=created,
@@ -195,15 +203,11 @@ def _reported(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _samples(results: Sequence[Mapping[str, Any]], path: Path) -> list[ImportedSample]:
-    names = _item_names(results)
-    seen: Counter[str] = Counter()
-    samples = []
-    for number, (result, name) in enumerate(zip(results, names, strict=True), start=1):
+    for number, result in enumerate(results, start=1):
         if not isinstance(result.get("success"), bool):
             raise DataError(f"{path}: result {number} does not say whether it passed ('success')")
-        seen[name] += 1
-        samples.append(_sample(result, name, seen[name]))
-    return samples
+    named = zip(results, _item_names(results), strict=True)
+    return [_sample(result, name, epoch) for (result, _), name, epoch in by_epoch(named, itemgetter(1))]
 
 
 def _variables(result: Mapping[str, Any]) -> dict[str, Any]:

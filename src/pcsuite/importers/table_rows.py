@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite._util.text import plain_number
-from pcsuite.data.init_task import read_table
 from pcsuite.data.items import Row
+from pcsuite.data.table_files import read_table
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions, SampleList
 from pcsuite.importers.shapes import FileShape
@@ -128,20 +128,20 @@ def _repetitions(rows: Sequence[Row], options: ReadOptions) -> list[int]:
     """
     labels = sorted({_cell(row, options.repeat) for row in rows} if options.repeat else {""}, key=_in_order)
     places = {label: number for number, label in enumerate(labels, start=1)}
-    taken: dict[tuple[str, str], Row] = {}
+    first_rows: dict[tuple[str, str], Row] = {}
     numbers = []
     for row in rows:
         item, label = _cell(row, options.item), _cell(row, options.repeat) if options.repeat else ""
         if not item:
             raise row.error(f"no value in '{options.item}', the column of the item")
-        if (item, label) in taken:
-            before = taken[item, label].where
+        if (item, label) in first_rows:
+            before = first_rows[item, label].where
             if options.repeat:
                 raise row.error(f"item '{item}' has a row of {options.repeat} '{label}' already ({before})")
             raise row.error(
                 f"item '{item}' has a row already ({before}); a column that tells repetitions apart goes with --repeat"
             )
-        taken[item, label] = row
+        first_rows[item, label] = row
         numbers.append(places[label])
     return numbers
 

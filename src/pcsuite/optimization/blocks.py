@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pcsuite.config.definitions import OperatorSpec
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.config.yaml_source import as_yaml
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem, named_random
 from pcsuite.perturbations.paraphrase import operator_paraphrases, reworded_instruction, reworded_operator

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite._util.hashing import digest
-from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import Suite
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.data.clusters import text_key
 from pcsuite.data.items import Item, closed_answers, task_items
 from pcsuite.data.items import exemplars as choose_exemplars

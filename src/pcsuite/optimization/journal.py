@@ -15,7 +15,8 @@ from typing import Any
 from pcsuite._util.append import AppendFile, read_lines
 from pcsuite._util.hashing import digest
 from pcsuite._util.text import utc_now
-from pcsuite.logging.log import LoggedScores, RunPaths, ScoredRow
+from pcsuite.logging.log import RunPaths
+from pcsuite.logging.scored_rows import LoggedScores, ScoredRow
 from pcsuite.optimization.problem import CandidateScore
 from pcsuite.prompts.compiled import compiled_path
 from pcsuite.stats.objective import Replicate

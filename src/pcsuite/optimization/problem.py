@@ -13,7 +13,8 @@ from functools import partial
 from random import Random
 from typing import Any, Protocol, runtime_checkable
 
-from pcsuite.config.definitions import WORDING_1, OperatorSpec
+from pcsuite.config.definitions import WORDING_1
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.data.items import Item
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.prompts.compiled import INPUT_SLOT, CompiledPrompt

@@ -16,7 +16,7 @@ from pcsuite._util.changes import changing_files, settle_changes
 from pcsuite._util.files import next_free, write_errors
 from pcsuite._util.hashing import digest
 from pcsuite.analysis.table import number
-from pcsuite.config.definitions import OperatorSpec
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.contrasts import verdict_of_limits
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.optimization.problem import CandidateScore, Problem

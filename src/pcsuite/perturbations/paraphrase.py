@@ -14,8 +14,9 @@ from importlib.resources import files
 from pydantic import Field
 
 from pcsuite.config.bundled import bundled_operators
-from pcsuite.config.definitions import WORDING_1, WORDINGS, Definition, OperatorSpec, TasksFile, Wording
+from pcsuite.config.definitions import WORDING_1, Definition, TasksFile, Wording
 from pcsuite.config.load import bundled_configs
+from pcsuite.config.operator_definitions import WORDINGS, OperatorSpec
 from pcsuite.config.yaml_source import YamlSource, load_yaml
 from pcsuite.perturbations.kinds import Kind, PerturbationTarget
 from pcsuite.prompts.operators import Operator, render_text

@@ -262,11 +262,11 @@ class SplitPrompt:
                 except VariableError as error:
                     where = self._line(block, part, error.lines_before)
                     raise PromptError(f"line {where}: {error.problem}", hint=error.remedy) from None
-                if told := sorted(ready.names & answers):
-                    before = next((one.start for one in variables(part) if one.name in told), 0)
+                if answer_names := sorted(ready.names & answers):
+                    before = next((one.start for one in variables(part) if one.name in answer_names), 0)
                     where = self._line(block, part, part.count("\n", 0, before))
                     problem = "is the column of the right answer: the prompt would tell it"
-                    raise PromptError(f"line {where}: {{{{ {told[0]} }}}} {problem}")
+                    raise PromptError(f"line {where}: {{{{ {answer_names[0]} }}}} {problem}")
                 filled.append(ready.text)
                 shown |= ready.names
                 jinja = jinja or ready.jinja

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from pcsuite._util.hashing import digest
 from pcsuite.config.bundled import bundled_operators
-from pcsuite.config.definitions import OperatorSpec
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import Exemplar, PromptContext
 from pcsuite.prompts.operators import Bundle, Operator

@@ -16,15 +16,8 @@ from typing import Any, Literal
 from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pcsuite.config.definitions import (
-    FILLER_MARK,
-    WORDING_1,
-    MessageRole,
-    OperatorSpec,
-    OperatorUse,
-    Place,
-    TaskKind,
-)
+from pcsuite.config.definitions import WORDING_1, TaskKind
+from pcsuite.config.operator_definitions import FILLER_MARK, MessageRole, OperatorSpec, OperatorUse, Place
 from pcsuite.errors import ConfigError, PromptError
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.filler import sham_text

@@ -12,7 +12,8 @@ from typing import Literal
 
 from jinja2 import TemplateError, meta
 
-from pcsuite.config.definitions import PromptForm, PromptRepeat, TaskKind
+from pcsuite.config.definitions import TaskKind
+from pcsuite.config.operator_definitions import PromptForm, PromptRepeat
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.filler import sham_text
@@ -126,11 +127,11 @@ class PromptTree:
         if self.filler:
             head.insert(0, "\n".join([FILLER_LINE] * self.filler))
         (first, answer), *others = self.turns
-        said = [("user", "\n\n".join([*head, first])), ("assistant", answer)]
-        said += [turn for asked, solved in others for turn in (("user", asked), ("assistant", solved))]
-        said.append(("user", "\n\n".join(last)))
-        said = [("system", system), *said] if system else said
-        return "".join(chat_piece(number, role, content) for number, (role, content) in enumerate(said))
+        messages = [("user", "\n\n".join([*head, first])), ("assistant", answer)]
+        messages += [turn for asked, solved in others for turn in (("user", asked), ("assistant", solved))]
+        messages.append(("user", "\n\n".join(last)))
+        messages = [("system", system), *messages] if system else messages
+        return "".join(chat_piece(number, role, content) for number, (role, content) in enumerate(messages))
 
     def _assemble(self, templates_dir: Path | None) -> str:
         texts: defaultdict[Slot, list[str]] = defaultdict(list)

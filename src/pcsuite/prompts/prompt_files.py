@@ -147,19 +147,19 @@ def read_prompt_files(
         raise PromptError(f"the files have {size:,} characters together, more than {_MOST_BYTES:,}")
     source = _as_source(members)
     labels, placed = _labels(members), folder is not None
-    heads, found = [], list[PromptBlock]()
+    heads, all_blocks = [], list[PromptBlock]()
     for number, (member, label) in enumerate(zip(members, labels, strict=True)):
         if placed:
             head = file_head(number, member.path, binary=member.binary)
             heads.append(PromptBlock(f"{label}:place", "", head, PLACE, 1, "its place", ((number, 0, 0),)))
-        made = _member_blocks(member, number, label, how, placed=placed)
+        member_blocks = _member_blocks(member, number, label, how, placed=placed)
         if len(members) > 1 and not member.whole:
-            made = [replace(block, name=f"{label}:{block.name}") for block in made]
-        found += made
-    found = blocks.unique([*heads, *_grouped(found, members)])
+            member_blocks = [replace(block, name=f"{label}:{block.name}") for block in member_blocks]
+        all_blocks += member_blocks
+    all_blocks = blocks.unique([*heads, *_grouped(all_blocks, members)])
     message = chat_piece(len(members), "user", "{{ input }}")
-    found.append(PromptBlock(INPUT_BLOCK, "", message, "appended message", 0, HOLDS_INPUT))
-    for block in found:
+    all_blocks.append(PromptBlock(INPUT_BLOCK, "", message, "appended message", 0, HOLDS_INPUT))
+    for block in all_blocks:
         if not block.text.strip() and block.pinned != NOT_SENT:
             raise PromptError(f"block '{block.name}' is empty", hint="give it words or remove it")
     count = len(members)
@@ -167,7 +167,7 @@ def read_prompt_files(
     method = (
         f"{count} files, {where}" if count > 1 else f"a file, {where.replace('their places', 'its place')}"
     )
-    return SplitPrompt(tuple(found), method, source, is_chat=True)
+    return SplitPrompt(tuple(all_blocks), method, source, is_chat=True)
 
 
 def _as_source(members: Sequence[_Member]) -> FilesSource:
@@ -186,12 +186,12 @@ def _members_of(reference: Path, how: SplitMethod, folder: Path | None) -> Itera
         yield _member(reference, _place_of(reference, folder), how, placed=folder is not None)
         return
     below = list(_files_below(reference))
-    seen = {path.resolve() for path, _ in below if not path.is_symlink()}
+    listed = {path.resolve() for path, _ in below if not path.is_symlink()}
     for path, skill in below:
         if path.is_symlink():  # it follows the file that it leads to, which is a prompt by itself
-            if path.resolve() in seen:
+            if path.resolve() in listed:
                 continue
-            seen.add(path.resolve())
+            listed.add(path.resolve())
         if skill is None:
             yield _member(path, _place_of(path, folder, reference), how, placed=folder is not None)
             continue
@@ -290,18 +290,20 @@ def _member_blocks(
         neutral = text.text if member.binary else sham_file(text.text, member.source.suffix)
         return [PromptBlock(label, text.text, wrap(text.text), kind, 1, spans=spans, neutral=wrap(neutral))]
     pieces, _ = blocks.pieces_of(text, "auto" if how == "files" else how)
-    made = blocks.named(pieces, text.line, wrap, at=((number, 0, 0),))
+    parts = blocks.named(pieces, text.line, wrap, at=((number, 0, 0),))
     front = member.source.front
     if front and placed:
-        made.insert(
+        parts.insert(
             0,
             PromptBlock(
                 "front_matter", front, wrap(front), "front matter", 1, "front matter stays", ((number, 0, 0),)
             ),
         )
     elif front:
-        made.insert(0, PromptBlock("front_matter", front, "", "front matter", 1, NOT_SENT, ((number, 0, 0),)))
-    return made
+        parts.insert(
+            0, PromptBlock("front_matter", front, "", "front matter", 1, NOT_SENT, ((number, 0, 0),))
+        )
+    return parts
 
 
 def _grouped(found: Iterable[PromptBlock], members: Sequence[_Member]) -> list[PromptBlock]:

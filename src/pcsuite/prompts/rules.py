@@ -39,8 +39,10 @@ class RulesSource(TextSource):
     @staticmethod
     def fits(original: str) -> bool:
         """Whether a file's text is rules: it has words, and no variable such as ``{{ input }}`` outside of code."""
-        found = (one for one in variables(original) if not one.in_code)
-        return bool(original.strip()) and not any(one.style in ("double", "statement") for one in found)
+        outside_code = (one for one in variables(original) if not one.in_code)
+        return bool(original.strip()) and not any(
+            one.style in ("double", "statement") for one in outside_code
+        )
 
     @cached_property
     def _rules(self) -> tuple[PromptText, ...]:

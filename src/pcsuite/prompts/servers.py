@@ -89,9 +89,9 @@ def _servers_of(root: Node) -> Node | None:
     if root.kind != "map":
         return None
     for key in _KEYS:
-        found = root.get(key)
-        inner = found.get("servers") if found is not None and found.kind == "map" else None
-        for node in (found, inner):
+        entry = root.get(key)
+        inner = entry.get("servers") if entry is not None and entry.kind == "map" else None
+        for node in (entry, inner):
             if node is not None and node.kind == "map" and node.children:
                 entries = [child for _, child in node.children]
                 if all(one.kind == "map" and any(one.get(how) for how in _HOW) for one in entries):
@@ -101,15 +101,15 @@ def _servers_of(root: Node) -> Node | None:
 
 def _toml_parts(original: str) -> list[Piece]:
     parts: list[Piece] = []
-    current, name, line, seen = "", "", 1, set[str]()
+    current, name, line, tables = "", "", 1, set[str]()
     for number, text in enumerate(re.findall(r"[^\n]*\n|[^\n]+\Z", original), start=1):
         table = _TABLE.match(text)
         opened = table.group(1).strip("\"'") if table else "" if _ANY_TABLE.match(text) else name
         if opened != name:
             parts += _toml_part(current, name, line)
-            if opened and opened in seen:
+            if opened and opened in tables:
                 raise PromptError(f"line {number}: the tables of server '{opened}' do not stand together")
-            seen.add(opened)
+            tables.add(opened)
             current, name, line = "", opened, number
         current += text
     parts += _toml_part(current, name, line)
@@ -147,11 +147,11 @@ def texts_of_entry(text: str) -> list[str]:
     >>> texts_of_entry('"git": {"type": "stdio", "command": "uvx", "args": ["x"]}, ')
     ['"git"', '"uvx"', '"x"']
     """
-    found: list[str] = []
+    texts: list[str] = []
     key = ""
     for match in _STRING.finditer(text):
         is_key = text[match.end() :].lstrip()[:1] == ":"
-        if (is_key and not found and not key) or (not is_key and key not in _KEPT_VALUES):
-            found.append(match.group())
+        if (is_key and not texts and not key) or (not is_key and key not in _KEPT_VALUES):
+            texts.append(match.group())
         key = match.group()[1:-1] if is_key else key
-    return found
+    return texts

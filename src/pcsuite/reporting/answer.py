@@ -390,8 +390,8 @@ def _parts(rows: Sequence[AnswerRow], *, of_plan: bool = False) -> list[str]:
             parts.append(f"{', '.join(words)} ({each} {within})")
         else:
             verdicts = [row.verdict.removesuffix(f" of {pairs}") for row in held]
-            told = [f"{amount} ({verdict})" for amount, verdict in zip(words, verdicts, strict=True)]
-            parts.append(f"on {pairs} pairs of task and model: {', '.join(told)} {within}")
+            amounts = [f"{amount} ({verdict})" for amount, verdict in zip(words, verdicts, strict=True)]
+            parts.append(f"on {pairs} pairs of task and model: {', '.join(amounts)} {within}")
     for verdict in ("the form, not the answer", "nothing shown", "not tested", "judge not validated"):
         labels = [row.label for row in rows if not row.holds and row.verdict == verdict]
         parts += [f"{join_words(labels)}: {verdict}"] if labels else []

@@ -213,15 +213,16 @@ def build_report(
 
     ``formats`` are of ``html``, ``md`` and ``latex``. ``truths`` (labels by task and item) and ``references`` (true
     answers in words) allow the measures of information; ``embeddings`` names the embedding model, ``off`` for none;
-    ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown; ``baseline``
-    is a condition to compare with in place of the control. ``items`` (by task and id) let the rows to read say what was
-    expected. ``runs_csv`` writes ``runs.csv`` whatever its size, where
-    otherwise more rows than a spreadsheet opens are in ``runs.parquet`` alone. ``clusters`` are labels by task and item
-    that say which items are related, in place of those in the logs; ``missing`` says what is made of missing
-    answers. ``posterior`` adds probabilities to the effects.
-    Where neither the logs nor what is
-    asked for nor the files have changed since the last report, they are left as they are. Each run has
-    folders of its own (:mod:`pcsuite.reporting.folders`); what was reported on last is also linked at the old places.
+    ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown; ``baseline`` is a condition to
+    compare with in place of the control. ``items`` (by task and id) let the rows to read say what was expected.
+    ``runs_csv`` writes ``runs.csv`` whatever its size, where otherwise more rows than a spreadsheet opens are in
+    ``runs.parquet`` alone. ``clusters`` are labels by task and item that say which items are related, in place of those
+    in the logs; ``missing`` says what is made of missing answers. ``posterior`` adds probabilities to the effects.
+
+    Where neither the logs nor what is asked for nor the files have changed since the last report, they are left as they
+    are. Each run has folders of its own (:mod:`pcsuite.reporting.folders`); what was reported on last is also linked at
+    the old places. Raises :class:`~pcsuite.errors.LogError` where a log is not there, and
+    :class:`~pcsuite.errors.AnalysisError` where it has no rows or the tables cannot be written.
     """
     folders = report_folders(logs, output_dir)
     # Other tools leave their tables beside the run, which may be another folder than the report's.
@@ -267,11 +268,8 @@ def build_report(
                 written.insert(1, as_csv.result())
             else:
                 changes.remove(tables.folder / "runs.csv")  # that of an earlier state of the log
-        external = [
-            section
-            for extra in extra_sections
-            if (section := extra.make(table_folders, analysis)) is not None
-        ]
+        sections = (extra.make(table_folders, analysis) for extra in extra_sections)
+        external = [section for section in sections if section is not None]
         written += [table.write_csv(folders.tables / f"{table.name}.csv", put) for _, table in external]
         page = build_page(
             analysis,
@@ -285,12 +283,11 @@ def build_report(
             log_hashes=_log_hashes(logs),
         )
         texts = _texts(page, analysis, formats, folders.name)
-        texts[RESULT_FILE] = (
-            json.dumps(result_of(analysis, logs).document(), indent=1, ensure_ascii=False) + "\n"
-        )
+        result = result_of(analysis, logs).document()
+        texts[RESULT_FILE] = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+        for name, text in texts.items():
+            changes.write(folders.reports / name, text)
         reports = [folders.reports / name for name in texts]
-        for path, text in zip(reports, texts.values(), strict=True):
-            changes.write(path, text)
     report = ReportFiles(reports, written, [figure.png for figure in figures if figure.png is not None])
     # Before what changes with every call is added: that is no part of what was asked for.
     cache.store(report)

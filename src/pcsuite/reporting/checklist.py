@@ -81,7 +81,7 @@ def protocol_checklist(
         path = folders.tables / file
         rows = path.exists() if path.suffix == ".parquet" else bool(_rows(path))
         yield Promise(f"table of {what}", rows, str(path) if rows else f"{why} ({file})")
-    yield _column(folders, "contradiction rate", "unsupported.csv", "contradiction_rate", _given, left_out)
+    yield _column(folders, "contradiction rate", "unsupported.csv", "contradiction_rate", bool, left_out)
     yield _column(
         folders, "tie-breaks by verifier score", "self_consistency.csv", "tie_break", _by_verifier, left_out
     )
@@ -117,13 +117,9 @@ def _column(
     left_out: Mapping[str, str],
 ) -> Promise:
     """A promise that some rows of a table keep."""
-    given = sum(counts(row.get(column, "")) for row in _rows(folders.tables / file))
+    count = sum(counts(row.get(column, "")) for row in _rows(folders.tables / file))
     why = left_out.get("verifier-pass", "the verifier judged none of its answers: pcsuite verifier-pass")
-    return Promise(what, given > 0, f"{given} rows of {folders.tables / file}" if given else why)
-
-
-def _given(value: str) -> bool:
-    return value != ""
+    return Promise(what, count > 0, f"{count} rows of {folders.tables / file}" if count else why)
 
 
 def _by_verifier(value: str) -> bool:

@@ -84,8 +84,9 @@ class Grid:
                 for row in self.rows
             ],
             "filters": [
-                [name, label, values, [_index_of(row.data.get(name, ""), values) for row in self.rows]]
+                [name, label, values, [indices.get(row.data.get(name, ""), -1) for row in self.rows]]
                 for name, label, values in filters
+                for indices in [{value: index for index, value in enumerate(values)}]
             ],
         }
 
@@ -94,10 +95,6 @@ def _packed(cell: GridCell, usual: str) -> str | list[Any]:
     if cell.css != usual:
         return [cell.text, cell.value, cell.css]
     return cell.text if cell.value is None else [cell.text, cell.value]
-
-
-def _index_of(value: str, values: list[str]) -> int:
-    return values.index(value) if value in values else -1
 
 
 @dataclass(slots=True)

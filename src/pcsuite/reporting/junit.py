@@ -23,7 +23,7 @@ def comparison_junit(comparison: Comparison, first: str, second: str) -> bytes:
         record for record in comparison.table.records() if not comparison.metrics.is_cost(record["metric"])
     ]
     hidden = dict(comparison.hidden)
-    told = comparison_text(comparison, first, second)
+    text = comparison_text(comparison, first, second)
     cases: list[tuple[str, str, str]] = []
     for record in records:
         key = CellKey(*(record[name] for name in CellKey._fields))
@@ -57,9 +57,9 @@ def comparison_junit(comparison: Comparison, first: str, second: str) -> bytes:
         case = ElementTree.SubElement(suite, "testcase", classname=_xml(second), name=_xml(name))
         if problem:
             failure = ElementTree.SubElement(case, "failure", message=_xml(problem), type=kind)
-            failure.text = _xml(told)
+            failure.text = _xml(text)
     output = ElementTree.SubElement(suite, "system-out")
-    output.text = _xml(told)
+    output.text = _xml(text)
     ElementTree.indent(root, " ")
     return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 

@@ -156,8 +156,12 @@ def comparison_github(
     Other metrics are folded. ``answers`` are the texts before and now of changed items, where they are at hand; they
     are escaped and cut. GitHub takes 65,536 characters, and this stays below.
     """
-    told = [*_head(comparison, first, second), *missing_lines(comparison, first, second), *_reach(comparison)]
-    head = [escape_markdown(line) for line in told]
+    lines = [
+        *_head(comparison, first, second),
+        *missing_lines(comparison, first, second),
+        *_reach(comparison),
+    ]
+    head = [escape_markdown(line) for line in lines]
     names = {"first": escape_markdown(first), "second": escape_markdown(second)}
     margin = f" (margin {comparison.margin:g})" if comparison.margin else ""
     records = list(comparison.table.records())
@@ -290,12 +294,12 @@ def missing_lines(comparison: Comparison, first: str, second: str) -> list[str]:
         span = f"{signed(worst.estimate.value)} to {signed(best.estimate.value)}"
         line = f"Whatever they would have been, the score of {where} changed by {span}"
         if id(entry) in hidden:
-            seen = "no worse" if entry.observed.shown_no_worse else "not worse"
+            shown = "no worse" if entry.observed.shown_no_worse else "not worse"
             limit = ""
             if worst.no_worse is not None and comparison.margin:
                 limit = f" (limit {signed(worst.no_worse.limits.low)}, margin {comparison.margin:g})"
             line += (
-                f": {seen} on the scored items, but not with the missing ones at their worst{limit}, so a gate fails"
+                f": {shown} on the scored items, but not with the missing ones at their worst{limit}, so a gate fails"
                 " (--missing drop judges the scored items alone)"
             )
         lines.append(f"{line}.")

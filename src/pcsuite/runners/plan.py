@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -35,11 +35,12 @@ from pcsuite.prompts.conditions.conditions import (
     apply_condition,
     expand_conditions,
 )
-from pcsuite.prompts.context import Exemplar, PromptContext, TaskPrompting
+from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Operator
 from pcsuite.prompts.prompt import PromptTree
+from pcsuite.runners.plan_checks import check_operators
 from pcsuite.runners.retrievers import retrieval_version, retriever_type
-from pcsuite.runners.task_plan import MAX_EXEMPLARS, Drawn, TaskPlan, plan_task, task_evaluator
+from pcsuite.runners.task_plan import Drawn, TaskPlan, plan_task
 
 CLEAN = PerturbationRef()
 
@@ -588,41 +589,3 @@ def refuse_judges(plan: Plan, flag: str) -> None:
                 f"{flag}: task '{task.id}' is judged, and a judge is asked answer by answer",
                 hint="run judged tasks without it",
             )
-
-
-def check_operators(suite: Suite, prompting: TaskPrompting, conditions: Iterable[ConditionBundle]) -> None:
-    """See that every operator of the conditions does something on a task: text, a constraint or a program's turns.
-
-    Raises :class:`ConfigError`, with the operator's line in its file, for the first that does not: its condition
-    would be another one under a second name.
-    """
-    # Where the training split is empty, conditions with exemplars are not applicable, with the reason.
-    shown = prompting.exemplars or (Exemplar("input", "output"),) * MAX_EXEMPLARS
-    ctx = replace(prompting.context("input"), exemplars=shown)
-    for condition in conditions:
-        for operator in condition.bundle(ctx) or ():
-            if (operator.spec.type != "fewshot" or operator.spec.k) and operator.adds_nothing(ctx):
-                problem = (
-                    f"{operator.name} adds nothing to task '{prompting.task_id}' in condition {condition.id}:"
-                    " no text, no constraint and no turn of a program"
-                )
-                source = suite.sources["operators_ref"]
-                raise ConfigError(source.problem(["operators", operator.name], problem))
-
-
-def check_components(suite: Suite) -> None:
-    """Check the options of everything the profile selects, without starting anything.
-
-    Raises :class:`ConfigError`, with file and line, for the first that is wrong.
-    """
-    retriever_type(suite)
-    selection = suite.profile.selection
-    conditions = expand_conditions(selection.conditions, suite.conditions, suite.operators)
-    for task_id in selection.tasks:
-        task_evaluator(suite, task_id)
-        prompting = TaskPrompting(
-            task_id, suite.tasks[task_id], suite.schema(task_id), suite.grammar(task_id)
-        )
-        check_operators(suite, prompting, conditions)
-    for model_id in [*suite.profile.selection.models, *suite.judges(suite.profile.selection.tasks)]:
-        check_model(model_id, suite.models[model_id])

@@ -20,7 +20,7 @@ from pcsuite.engines.limits import check_error_rate
 from pcsuite.errors import ErrorRateError, PcsuiteError, RunStoppedError
 from pcsuite.logging.log import RunLog
 from pcsuite.logging.stop_request import is_asked_to_stop, offering_to_stop
-from pcsuite.runners.pipeline import FinishedRow
+from pcsuite.runners.drafts import FinishedRow
 
 _LIVE_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
 _REQUEST_EVERY_S = 0.25

@@ -26,7 +26,7 @@ from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest, write_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
-from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, unforeseen
+from pcsuite.runners.drafts import PROGRAM_METRIC, SCORING, unforeseen
 from pcsuite.runners.task_plan import task_evaluator
 
 _KEPT_METRICS = (

@@ -15,9 +15,10 @@ from pcsuite._util.loops import run_blocking, run_in_thread
 from pcsuite.analysis.asked_items import ids_digest
 from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.bundled import operator_title, operator_type, operator_work
-from pcsuite.config.definitions import ModelSpec, OperatorSpec
+from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.model_names import provider_presets
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.data.clusters import count_clusters
 from pcsuite.data.items import closed_answers, majority_class
@@ -27,7 +28,7 @@ from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import BudgetExceededError, ConfigError, EngineError, LogError
 from pcsuite.evaluation.judged import judge_fingerprint
 from pcsuite.logging.ledger import counting, read_spent
-from pcsuite.logging.log import LoggedScores, RunLog, RunPaths
+from pcsuite.logging.log import RunLog, RunPaths
 from pcsuite.logging.looks import Look
 from pcsuite.logging.manifest import (
     ConditionNote,
@@ -40,6 +41,7 @@ from pcsuite.logging.manifest import (
     read_manifest,
     write_manifest,
 )
+from pcsuite.logging.scored_rows import LoggedScores
 from pcsuite.logging.segments import Beside
 from pcsuite.prompts.compiled import compiled_path, read_compiled_file
 from pcsuite.runners.edits import Perturber, registered_perturbation

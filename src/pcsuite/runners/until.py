@@ -218,8 +218,8 @@ class UntilDecided:
                 arm.scores[item]
                 if shares is None
                 else tuple(
-                    (1 - share) * seen + share * end
-                    for share, seen, end in zip(shares, arm.partial[item], ends, strict=True)
+                    (1 - share) * score + share * end
+                    for share, score, end in zip(shares, arm.partial[item], ends, strict=True)
                 )
             )
         clusters = np.array(list(arm.clusters.values()), dtype=object)
@@ -297,14 +297,14 @@ class UntilDecided:
         fractions = [end / len(items) for end in ends[:number]]
         shares = spending_shares(fractions, section.stopping.spending)
         # A look at which no item could be judged is not there: what it might have spent is lost.
-        taken = [look.number - 1 for look in arm.looks]
+        earlier_looks = [look.number - 1 for look in arm.looks]
 
         def judged(of: Mapping[str, ArmScores], earlier: Sequence[PlannedLook]) -> PlannedLook | None:
             return judge_planned_look(
                 of,
                 contrast,
                 family,
-                shares=[float(shares[index]) for index in [*(taken if earlier else ()), number - 1]],
+                shares=[float(shares[index]) for index in [*(earlier_looks if earlier else ()), number - 1]],
                 fraction=fractions[-1],
                 rng=named_rng("look", number, *arm.key),
                 earlier=earlier,

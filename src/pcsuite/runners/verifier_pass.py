@@ -48,13 +48,8 @@ from pcsuite.logging.row import DecodingRef, PromptRecord, RunRow, outcome_of
 from pcsuite.logging.segments import Beside, log_exists
 from pcsuite.programs.base import Outcome
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
-from pcsuite.runners.pipeline import (
-    ASKING,
-    FinishedRow,
-    generation_record,
-    in_lanes,
-    unforeseen,
-)
+from pcsuite.runners.drafts import ASKING, FinishedRow, generation_record, unforeseen
+from pcsuite.runners.pipeline import in_lanes
 from pcsuite.runners.progress import Progress, RowSink, halting_on_request
 
 VERSION = 1

@@ -40,13 +40,24 @@ class Operator:
         self.words = words
 
     def apply(self, ctx: Mapping[str, Any], out: OperatorOutput) -> OperatorOutput:
-        """The blocks with this operator's; a text that has nothing to say leaves them as they are."""
+        """The blocks with this operator's own filled in; a text that has nothing to say leaves them as they are.
+
+        ``out`` is not changed: the result is another value. Raises ``KeyError`` where the operator's words use a name
+        that is neither ``task_goal`` nor ``task_title``.
+        """
         text = self.text(ctx)
         filled: dict[str, Any] = {self.block: text}
         return replace(out, **filled) if text else out
 
     def text(self, ctx: Mapping[str, Any], **changes: Any) -> str:
-        """The operator's text for a context, with a newline at its end; empty where it says nothing."""
+        r"""The operator's text for a context, with a newline at its end; empty where it says nothing.
+
+        ``changes`` replace fields of the bundled operator, ``template`` say. Raises
+        :class:`~pcsuite.errors.PromptError` where its template uses a name that contexts do not have.
+
+        >>> GoalOperator("Answer {task_title}.").text({"task_title": "the question"})
+        'Answer the question.\n'
+        """
         if self.words is not None:
             values = {"task_goal": ctx.get("task_goal", ""), "task_title": ctx.get("task_title", "")}
             return self.words.format(**values).rstrip() + "\n"
@@ -153,12 +164,19 @@ class ReasoningModeOperator(Operator):
 
 
 def make_jinja_env(templates_dir: str) -> Environment:
-    """The environment that templates of a folder are rendered in: sandboxed, strict about undefined names."""
+    """The environment that templates of a folder are rendered in: sandboxed, strict about undefined names.
+
+    Templates that the folder lacks are looked for among the bundled ones.
+    """
     return own.environment(Path(templates_dir))
 
 
 def apply_operators(ctx: Mapping[str, Any], ops: Iterable[Operator]) -> OperatorOutput:
-    """The blocks after every operator, in order."""
+    """The blocks after every operator, in order: of two that fill the same block the later one stands.
+
+    >>> apply_operators({}, [RoleOperator("You are a clerk."), AbstainOperator("Say so.")]).allow_abstain
+    True
+    """
     out = OperatorOutput()
     for operator in ops:
         out = operator.apply(ctx, out)
@@ -168,7 +186,12 @@ def apply_operators(ctx: Mapping[str, Any], ops: Iterable[Operator]) -> Operator
 def render_prompt(
     env: Environment, template_name: str, ctx: Mapping[str, Any], ops: Sequence[Operator]
 ) -> tuple[str, dict[str, Any]]:
-    """A template that names its blocks, rendered with those of the operators; the text and what it is made of."""
+    """A template that names its blocks, rendered with those of the operators.
+
+    Returns the text, which ends in one newline, and what it is made of: ``template``, ``operators`` by their ids,
+    ``allow_abstain`` and ``reasoning_mode``. Raises jinja2's errors for a template that is missing or uses an unknown
+    name.
+    """
     blocks = apply_operators(ctx, ops)
     text = env.get_template(template_name).render(**{**ctx, **asdict(blocks)}).strip() + "\n"
     return text, {
@@ -192,14 +215,19 @@ class Condition:
         templates_dir: str | Path | None = None,
         ctx: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The prompt for a context; or, of a task's entry and an item, a mapping with the prompt and its parts."""
+        """The prompt of the condition for a context, or for a task's entry and an item.
+
+        With ``ctx`` the result is a :class:`~pcsuite.prompts.conditions.conditions.PromptCondition`; with ``task_spec``
+        and ``item`` it is a mapping with ``prompt``, ``meta``, ``schema`` and ``verifier``. ``templates_dir`` is
+        searched before the bundled templates. Raises :class:`~pcsuite.errors.PromptError` where ``ctx`` lacks a key.
+        """
         if ctx is not None:
             return build_condition(self.id, templates_dir=templates_dir, ctx=ctx)
-        task, given = dict(task_spec or {}), dict(item or {})
+        task, fields = dict(task_spec or {}), dict(item or {})
         context: dict[str, Any] = {
-            "task_id": task.get("id", given.get("task_id", "task")),
+            "task_id": task.get("id", fields.get("task_id", "task")),
             "task_kind": task.get("kind", "reasoning"),
-            "input_text": given.get("input_text", ""),
+            "input_text": fields.get("input_text", ""),
             **{key: task[key] for key in ("task_title", "task_goal", "rules", "schema_text") if key in task},
         }
         built: PromptCondition = build_condition(self.id, templates_dir=templates_dir, ctx=context)

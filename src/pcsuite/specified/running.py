@@ -64,7 +64,12 @@ class Profile:
         return self.suite.profile.repro.global_seed
 
     def get(self, *keys: str, default: Any = None) -> Any:
-        """The file's value below some keys, or the default."""
+        """The file's value below some keys, as written; ``default`` where a key on the way is not there.
+
+        Values that the file leaves out have no entry here even where the suite has a default for them.
+
+            load_profile("quickstart").get("run", "name")
+        """
         value: Any = self.raw
         for key in keys:
             if not isinstance(value, dict) or key not in value:
@@ -116,7 +121,11 @@ class Profile:
         return self.suite.profile.limits.max_items_per_task
 
     def max_items_for_task(self, task_id: str) -> int | None:
-        """The same of one task, which may have a limit of its own."""
+        """Items of one task at most; ``None`` for all.
+
+        A limit of its own (``limits.per_task_max_items``) goes before ``limits.truthfulqa_mode: tiny`` (100 items of
+        TruthfulQA), and that before the general limit.
+        """
         return self.suite.item_limit(task_id)
 
     def stop_on_error_rate(self) -> float:
@@ -133,7 +142,10 @@ class Profile:
         return self.suite.profile.repro.num_workers
 
     def seeds_for(self, regime: str) -> list[int]:
-        """Seeds that the profile lists for a regime."""
+        """Seeds that the profile lists for a regime, by any spelling of its name (``D0``, ``d0_greedy``).
+
+        A regime without seeds of its own has the seed 0.
+        """
         return list(self.suite.profile.repro.seeds.get(regime_id(regime), (0,)))
 
 
@@ -147,13 +159,22 @@ class SuiteDefs:
 
 
 def load_profile(profile_path: str | Path) -> Profile:
-    """A profile, checked with all that it refers to; a mistake is a ``ConfigError``."""
+    """A profile by its path or bundled name, checked with all that it refers to.
+
+    Raises :class:`~pcsuite.errors.ConfigError`, with file and line, for a mistake in any of them.
+
+    >>> load_profile("quickstart").selected_decoding()
+    ['D0', 'D1']
+    """
     suite = load_suite(str(profile_path))
     return Profile(dict(suite.sources["profile"].data), suite)
 
 
 def load_suite_defs(prof: Profile) -> SuiteDefs:
-    """The entries of a profile's definition files, second spellings and defaults filled in."""
+    """The entries of a profile's definition files as plain mappings, second spellings and defaults filled in.
+
+    Changing them changes nothing of the profile: they are copies.
+    """
     suite = prof.suite
     return SuiteDefs(
         tasks={name: task.model_dump(mode="json") for name, task in suite.tasks.items()},
@@ -163,7 +184,11 @@ def load_suite_defs(prof: Profile) -> SuiteDefs:
 
 
 def run_task(profile_path: str | Path, *, task_id: str, model_id: str) -> None:
-    """Run one task of a profile on one model, or go on with it."""
+    """Run one task of a profile on one model, or go on with it; rows that are done are not asked again.
+
+    Quietly: the log, its prompts and its manifest are what comes of it. Raises :class:`~pcsuite.errors.ConfigError` for
+    a task or a model that the profile does not have, and what ends a run early (a budget, an error rate).
+    """
     from pcsuite.runners.run_suite import run_suite
 
     run_suite(
@@ -173,7 +198,10 @@ def run_task(profile_path: str | Path, *, task_id: str, model_id: str) -> None:
 
 
 def aggregate_run(profile_path: str | Path) -> tuple[str, str]:
-    """Write the tables, figures and pages of a profile's run; its name and the folder that they are below."""
+    """Write the tables, figures and pages of a profile's run; returns its name and the folder that they are below.
+
+    A report that is up to date is left as it is. Raises :class:`~pcsuite.errors.LogError` where nothing has been run.
+    """
     from pcsuite.api.runs import Run, report
 
     suite = load_suite(str(profile_path))
@@ -183,7 +211,10 @@ def aggregate_run(profile_path: str | Path) -> tuple[str, str]:
 
 
 def make_plots(output_dir: str | Path, run_name: str) -> None:
-    """Draw the figures of a run below an output folder; what its report has drawn already stays."""
+    """Draw the figures of a run below an output folder, with its tables and pages; one that is up to date stays.
+
+    Raises :class:`~pcsuite.errors.ConfigError` where there is no such run.
+    """
     from pcsuite.api.runs import report
 
     report(run_name, output_dir=output_dir)
@@ -199,11 +230,17 @@ class JsonlWriter:
         self._log.__enter__()
 
     def seen(self, run_id: str) -> bool:
-        """Whether a row of that id is done; one that failed is not."""
+        """Whether a row of that id is done, in this start or an earlier one; one that failed is not.
+
+        Takes the same time at any size of the log.
+        """
         return run_id in self._log.index
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append a row."""
+        """Append a row: a mapping with ``run_id`` and ``errors`` (empty for one that is done).
+
+        Raises :class:`~pcsuite.errors.LogError` where the disk does not take it; the log is then as before.
+        """
         line = json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
         self._log.append_line(str(row.get("run_id", "")), line, done=not row.get("errors"))
 
@@ -231,7 +268,10 @@ class LocalHFAdapter(ModelAdapter):
         return self._model
 
     def generate(self, prompt: str, decoding: Any, seed: int) -> Generation:
-        """Answer one prompt; ``decoding`` may be a plain mapping."""
+        """Answer one prompt; ``decoding`` may be a plain mapping, which is greedy in what it leaves out.
+
+        The first call loads the weights. Raises :class:`~pcsuite.errors.EngineError` where they cannot be loaded.
+        """
         return self.model.generate(prompt, _decoding(decoding), seed)
 
     def count_tokens(self, text: str) -> int | None:
@@ -301,12 +341,20 @@ class SimpleRetriever:
         self._by_pid = {one.pid: one for one in self.passages}
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
-        """The ``k`` best passages that share a word with the query, best first."""
+        """The ``k`` best passages that share a word with the query, best first; fewer where there are no more.
+
+        Passages are ranked by BM25; without any text nothing is ever found.
+        """
         return [] if self._index is None else [self._by_pid[one.page] for one in self._index.search(query, k)]
 
 
 def format_observations(passages: Sequence[Passage]) -> str:
-    """Passages as a loop shows them."""
+    """Passages as a loop shows them, one a line below ``OBSERVATION:``; without any it says that nothing was found.
+
+    >>> print(format_observations([Passage("p1", "Ada wrote it.")]), end="")
+    OBSERVATION:
+    - [p1] Ada wrote it.
+    """
     lines = [f"- [{passage.pid}] {passage.text}" for passage in passages]
     return "\n".join(["OBSERVATION:", *(lines or ["nothing was found"])]) + "\n"
 
@@ -341,7 +389,12 @@ def run_react(
     retriever: SimpleRetriever | None,
     max_steps: int = 5,
 ) -> dict[str, Any]:
-    """Run the suite's search loop on a prompt; the answer with its steps, searches and the length of the transcript."""
+    """Run the suite's search loop on a prompt, at most ``max_steps`` turns.
+
+    Returns the last call with the final ``text``, ``react_steps`` (turns), ``react_tool_calls`` (queries and the
+    passages they found), ``react_transcript_chars`` and ``react_max_steps_hit``. Without a ``retriever`` every search
+    finds nothing. Raises :class:`~pcsuite.errors.EngineError` where a call fails.
+    """
     searches: list[dict[str, Any]] = []
 
     async def search(query: str, k: int) -> list[retrieval.Passage]:
@@ -375,5 +428,5 @@ def _decoding(decoding: Any) -> Decoding:
     if isinstance(decoding, Decoding):
         return decoding
     base = Decoding("", 0.0, 1.0, 256)
-    given = {key: decoding[key] for key in ("id", "temperature", "top_p", "max_tokens") if key in decoding}
-    return replace(base, **given)
+    settings = {key: decoding[key] for key in ("id", "temperature", "top_p", "max_tokens") if key in decoding}
+    return replace(base, **settings)

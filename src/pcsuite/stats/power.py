@@ -363,7 +363,7 @@ def required_items(
     """
     _check_effect(world, effect)
     reaches = _reaching(rng, world, power, family)
-    return _smallest(lambda items: reaches(effect, items, replicates), 2, MOST_ITEMS)
+    return smallest_number(lambda items: reaches(effect, items, replicates), 2, MOST_ITEMS)
 
 
 def required_replicates(
@@ -382,7 +382,7 @@ def required_replicates(
     """
     _check_effect(world, effect)
     reaches = _reaching(rng, world, power, family)
-    return _smallest(lambda replicates: reaches(effect, items, replicates), 1, MOST_REPLICATES)
+    return smallest_number(lambda replicates: reaches(effect, items, replicates), 1, MOST_REPLICATES)
 
 
 def _reaching(
@@ -399,14 +399,24 @@ def _reaching(
     return reaches
 
 
-def _smallest(holds: Callable[[int], bool], first: int, last: int) -> int | None:
-    low, high = first - 1, first
+def smallest_number(
+    holds: Callable[[int], bool], start: int, last: int, *, least: int | None = None, parts: int = 500
+) -> int | None:
+    """The smallest number from ``least`` (by default ``start``) on for which something holds, found by halving.
+
+    To within one part in ``parts`` of it: 0.2 % by default, since a simulated power has a standard error of up to
+    0.008 itself. What holds for a number has to hold for larger ones; ``None`` where it does for none up to ``last``.
+
+    >>> smallest_number(lambda n: n * n >= 50, 1, 100)
+    8
+    """
+    first = start if least is None else least
+    low, high = first - 1, max(start, first)
     while not holds(high):
         if high >= last:
             return None
         low, high = high, min(2 * high, last)
-    # To within 0.2 %: the power itself is simulated, with a standard error of up to 0.008.
-    while high - low > max(1, high // 500):
+    while high - low > max(1, high // parts):
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high

@@ -521,11 +521,9 @@ def _truth_fields(node: Node, value: Any, cursor: _Cursor) -> Iterator[tuple[Lea
 def _label(item: Mapping[str, Any], key: str) -> Any:
     """What a path calls an item of a list: its name, or the first field of the list's key."""
     label = item.get(key)
-    return f"{label:g}" if key != "name" and is_number(label) else label if _is_hashable(label) else None
-
-
-def _is_hashable(value: Any) -> bool:
-    return not isinstance(value, dict | list)
+    if key != "name" and is_number(label):
+        return f"{label:g}"
+    return None if isinstance(label, dict | list) else label
 
 
 def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:

@@ -428,8 +428,8 @@ def _record_key(
 def _telling_values(pattern: str, records: Sequence[Mapping[str, Any]]) -> list[str] | None:
     """What a field is in each record, where every one has it and no two the same."""
     values = [record.get(pattern) for record in records]
-    told = [normalise_text(str(value)) for value in values if isinstance(value, str | int)]
-    return told if all(told) and len(set(told)) == len(records) else None
+    texts = [normalise_text(str(value)) for value in values if isinstance(value, str | int)]
+    return texts if all(texts) and len(set(texts)) == len(records) else None
 
 
 def _list_paths(fields: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,21 +17,20 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from pcsuite._util.files import replacing
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.ablation.arms import FULL
-from pcsuite.analysis.load.item_scores import LENIENT, control_among, natural_key
+from pcsuite.analysis.load.item_scores import control_among, natural_key
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.load.schema import sql_text
-from pcsuite.config.load import Suite, load_suite
-from pcsuite.data.items import Item, task_items
-from pcsuite.errors import ConfigError, LogError, PcsuiteError, require
+from pcsuite.config.load import Suite
+from pcsuite.errors import ConfigError, LogError
 from pcsuite.logging.ledger import last_start_ended
 from pcsuite.logging.log import logged_rows, read_prompts
 from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.prompts.verbatim import readable
+from pcsuite.view.cells import make_cells
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
+from pcsuite.view.run_items import RunItems
 from pcsuite.view.runs import RunEntry, RunTotals, cost_of, refreshed
 from pcsuite.view.slices import SliceScores, related
 from pcsuite.view.where import NUMBERS, TEXTS, Comparison, parse_where
@@ -40,7 +38,6 @@ from pcsuite.view.where import NUMBERS, TEXTS, Comparison, parse_where
 Key = TypeVar("Key", bound=Hashable)
 Rows = TypeVar("Rows")
 MEMORY = "700MB"
-CELLS_PARQUET = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 61440)"
 NATURAL_ORDER = "regexp_replace(item_id, '[0-9]+$', ''), length(item_id), item_id"
 """Item 2 before item 10."""
 CACHED_SEARCHES = 16
@@ -48,7 +45,6 @@ CACHED_SCORES = 4_000_000
 """Scores of slices that are kept, so that paging, sorting and effects of the same slice read nothing again."""
 SMALL_LOG_BYTES = 200 << 20
 """Bytes of a log that are read through for the steps of a loop without being asked to."""
-MOST_GROUPS = 40
 REREAD_FACTOR = 10.0
 """A log that goes on is read on after so many times the seconds that reading it took the last time."""
 
@@ -152,14 +148,14 @@ class OpenRun:
         tables = RunTables([self.log], self.folder, memory=MEMORY, cell_rows=False, beginning=self._beginning)
         tables.__enter__()
         try:
-            self._aggregate(tables)
+            make_cells(tables, self.folder)
         except BaseException:
             tables.close()
             raise
         with self._lock:
             old, self._tables, self._stamp = self._tables, tables, stamp
             self.manifest = read_manifest(self.log) or RunManifest()
-            for name in ("values", "bundles", "_items", "_clusters"):
+            for name in ("values", "bundles", "items", "_clusters"):
                 self.__dict__.pop(name, None)
             self._cached_searches.clear()
             self._cached_scores.clear()
@@ -198,52 +194,6 @@ class OpenRun:
         if self._tables is None:
             raise ConfigError(f"run '{self.name}' was closed", hint="load the page again")
         return self._tables
-
-    def _aggregate(self, tables: RunTables) -> None:
-        """``cells``: one row for each item and cell, with what every page filters and sorts by.
-
-        Made once for each state of the log. The cells of a page (one task, model, regime and perturbation) lie
-        together, so that the other row groups of the file are not read.
-        """
-        tables.execute("SET threads = 2")
-        score = tables.metric_column("task_score") or "NULL"
-        abstained = tables.metric_column("abstained") or "0"
-        # Replicates that have no lenient score count by the strict one, so that both means are over the same answers.
-        lenient = (
-            f"coalesce({tables.metric_column(LENIENT)}, {score})" if tables.metric_column(LENIENT) else score
-        )
-        sql = f"""
-            SELECT task_id, item_id, model_id, decoding_id, perturbation_type, condition_id, count(*) AS n,
-                   CAST(avg({score}) FILTER (n_errors = 0) AS DOUBLE) AS score,
-                   CAST(avg({lenient}) FILTER (n_errors = 0) AS DOUBLE) AS lenient,
-                   CAST(min({score}) AS DOUBLE) AS low, CAST(max({score}) AS DOUBLE) AS high,
-                   count({score}) FILTER (n_errors = 0) AS scored,
-                   count(*) FILTER (n_errors > 0) AS failed,
-                   count(*) FILTER (n_errors = 0 AND reading = 'ambiguous') AS ambiguous,
-                   count(*) FILTER (n_errors = 0 AND answer IS NULL AND coalesce({abstained}, 0) = 0) AS unreadable,
-                   count(*) FILTER (finish_reason = 'length') AS truncated,
-                   count(*) FILTER (coalesce({abstained}, 0) > 0) AS abstained,
-                   avg(total_tokens) AS tokens, avg(prompt_tokens) AS prompt_tokens,
-                   sum(total_tokens) AS all_tokens, sum(prompt_tokens) AS all_prompt_tokens,
-                   any_value(operators) AS operators,
-                   arg_max(nullif(cluster, ''), timestamp_utc) AS cluster
-            FROM runs WHERE kind = 'main' GROUP BY ALL
-            ORDER BY task_id, model_id, decoding_id, perturbation_type, item_id, condition_id
-            """
-        file = self.folder / f"cells-{sha256_hex(tables.stamp + sql)[:24]}.parquet"
-        for old in self.folder.glob("cells-*.parquet"):
-            if old != file:
-                old.unlink(missing_ok=True)
-        cells = f"CREATE VIEW cells AS SELECT * FROM read_parquet({sql_text(str(file))})"
-        if file.is_file():
-            try:
-                tables.execute(cells)
-                return
-            except require("duckdb", "stats").Error:  # damaged: it is made anew
-                file.unlink()
-        with replacing(file) as partial:
-            tables.execute(f"COPY ({sql}) TO {sql_text(str(partial))} {CELLS_PARQUET}")
-        tables.execute(cells)
 
     @cached_property
     def values(self) -> dict[str, dict[str, list[str]]]:
@@ -364,12 +314,11 @@ class OpenRun:
         if selection.where:
             selections.append(self._items_where(selection, inside))
         if selection.label:
-            truths = self.truths(selection.task)
+            truths = self.items.truths(selection.task)
             selections.append([item for item, truth in truths.items() if truth == selection.label])
         if selection.group:
             name, _, value = selection.group.partition(":")
-            items = self._items.get(selection.task, {})
-            selections.append([key for key, item in items.items() if item.columns.get(name) == value])
+            selections.append(self.items.in_group(selection.task, name, value))
         if selection.marked:
             listed = {item: label for (task, item), label in (marks or {}).items() if task == selection.task}
             selections.append([item for item, label in listed.items() if selection.marked in ("any", label)])
@@ -405,7 +354,9 @@ class OpenRun:
             else:
                 texts = {item: item for item in every}
                 if compared.field != "item":
-                    texts = (self.inputs if compared.field == "input" else self.truths)(selection.task)
+                    texts = (self.items.inputs if compared.field == "input" else self.items.truths)(
+                        selection.task
+                    )
                 fitting = {
                     item
                     for item, text in texts.items()
@@ -445,7 +396,7 @@ class OpenRun:
                 f"SELECT DISTINCT item_id FROM runs WHERE {inside} AND contains(lower(text), lower(?))",
                 [*parameters, query],
             )
-            inputs = self.inputs(task).items()
+            inputs = self.items.inputs(task).items()
             asked = [item for item, text in inputs if query.casefold() in text.casefold()]
             return list({*asked, *(item for (item,) in rows)})
 
@@ -607,65 +558,16 @@ class OpenRun:
         except LogError:
             return {}
 
-    # -- items as the task has them -----------------------------------------------------------------------------
-
     @cached_property
-    def _items(self) -> dict[str, dict[str, Item]]:
-        """Items by task and id, of the profile that was given, of an ablation's own, or else of the bundled tasks."""
-        by_task: dict[str, dict[str, Item]] = {}
-        suites = [] if self._suite is None else [self._suite]
-        profile = self.log.parent.parent / "profile.yaml"  # an ablation has its profile beside it
-        for path in ([profile] if profile.is_file() else []) + ([] if suites else ["quickstart"]):
-            with suppress(PcsuiteError):
-                suites.append(load_suite(path))
-        for task in self.values:
-            for suite in suites:
-                spec = suite.tasks.get(task)
-                try:
-                    items = (
-                        task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items if spec else ()
-                    )
-                except PcsuiteError:
-                    continue
-                if not items:
-                    continue
-                asked = {
-                    name
-                    for (name,) in self.query("SELECT DISTINCT item_id FROM cells WHERE task_id = ?", [task])
-                }
-                by_task[task] = {item.item_id: item for item in items if item.item_id in asked}
-                break
-        return by_task
+    def items(self) -> RunItems:
+        """The items that the run asked, as its tasks have them."""
 
-    def item(self, task: str, item: str) -> Item | None:
-        """The item itself, where the task's items are at hand."""
-        return self._items.get(task, {}).get(item)
+        def asked(task: str) -> set[str]:
+            return {
+                item for (item,) in self.query("SELECT DISTINCT item_id FROM cells WHERE task_id = ?", [task])
+            }
 
-    def inputs(self, task: str, names: Iterable[str] | None = None) -> dict[str, str]:
-        """Inputs of a task's items (or of those that are named) by id, as far as they are at hand."""
-        items = self._items.get(task, {})
-        return {name: items[name].input_text for name in (items if names is None else names) if name in items}
-
-    def truths(self, task: str) -> dict[str, str]:
-        """Labels of a task's items by id, where its truth is one word."""
-        labels = {}
-        for name, item in self._items.get(task, {}).items():
-            values = [
-                value
-                for key in ("label", "choice", "answer")
-                if isinstance(value := item.truth.get(key), str)
-            ]
-            if values:
-                labels[name] = values[0]
-        return labels
-
-    def groups(self, task: str) -> dict[str, list[str]]:
-        """Columns of a task's items that group them (2 to :data:`MOST_GROUPS` values), each with its values."""
-        by_column: dict[str, set[str]] = {}
-        for item in self._items.get(task, {}).values():
-            for name, value in item.columns.items():
-                by_column.setdefault(name, set()).add(value)
-        return {name: sorted(values) for name, values in by_column.items() if 2 <= len(values) <= MOST_GROUPS}
+        return RunItems.of(self.log, self._suite, self.values, asked)
 
 
 def _ordered(scores: SliceScores, selection: Filter) -> list[int]:

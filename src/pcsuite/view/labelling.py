@@ -31,7 +31,7 @@ def ambiguous_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any
     run = viewer.run(request.path_params["run"])
     template, context = _labelling(request, run, unsure_of(run), "ambiguous")
     unit = context["unit"]
-    item = run.item(unit.task, unit.item) if unit is not None else None
+    item = run.items.get(unit.task, unit.item) if unit is not None else None
     return template, context | {"truth": None if item is None else dict(item.truth)}
 
 
@@ -54,7 +54,7 @@ def _labelling(request: Request, run: OpenRun, sample: JudgeSample, page: str) -
     }
     if index is not None:
         unit = units[index]
-        item = run.item(unit.task, unit.item)
+        item = run.items.get(unit.task, unit.item)
         label = labels.get(unit.id)
         context |= {
             "unit": unit,

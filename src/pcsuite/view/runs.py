@@ -23,9 +23,9 @@ from pcsuite._util.append import split_lines
 from pcsuite._util.files import is_held, replace_atomically
 from pcsuite.errors import LogError
 from pcsuite.logging.ledger import last_start_ended
-from pcsuite.logging.log import ScoredRow
 from pcsuite.logging.manifest import ModelNote, RunManifest
 from pcsuite.logging.row import line_is_sound
+from pcsuite.logging.scored_rows import ScoredRow
 from pcsuite.logging.segments import Beside, log_segments
 
 RUNNING_SECONDS = 15

@@ -29,11 +29,12 @@ from pcsuite.errors import ConfigError, PcsuiteError
 from pcsuite.logging.stop_request import ask_to_stop, is_asked_to_stop
 from pcsuite.pages.render import render_page, script, stylesheet
 from pcsuite.pages.words import decimal_text
+from pcsuite.view.contexts import Page
 from pcsuite.view.filters import address, filter_of, path_of, state_of
 from pcsuite.view.labelling import add_label
 from pcsuite.view.live import live_effects, live_words
 from pcsuite.view.marks import Marks, Ratings
-from pcsuite.view.pages import PAGES, Page, form_target
+from pcsuite.view.pages import PAGES, form_target
 from pcsuite.view.runs import planned_rows
 from pcsuite.view.viewer import StillReading, Viewer
 

@@ -117,12 +117,12 @@ def depending_on_the_bundle(
         if alone and record.get("joint_low") is not None:
             group = (record["task"], record["model"], record["decoding"], record["operator"])
             by_operator.setdefault(group, []).append(record)
-    found = {}
+    limits = {}
     for group, records in by_operator.items():
         low, high = min(records, key=itemgetter("joint_high")), max(records, key=itemgetter("joint_low"))
         if low["joint_high"] < high["joint_low"]:
-            found[group] = (low, high)
-    return found
+            limits[group] = (low, high)
+    return limits
 
 
 def mark_divided(table: Table, effects: Table) -> Table:

@@ -9,7 +9,7 @@ from pcsuite.analysis.load.item_scores import SCORE, ItemScores
 from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.table import MAIN_CELL, N_CLUSTERS, Column, Table, TableSpec, estimate_columns, interval
 from pcsuite.analysis.twins import doing
-from pcsuite.config.definitions import SHAM
+from pcsuite.config.operator_definitions import SHAM
 from pcsuite.stats.clustered import FEWEST_CLUSTERS
 from pcsuite.stats.estimate import undefined
 from pcsuite.stats.related_rows import cluster_rows, count_clusters

@@ -15,15 +15,7 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, on_common_items
-from pcsuite.analysis.table import (
-    N_CLUSTERS,
-    Column,
-    Table,
-    TableSpec,
-    estimate_columns,
-    interval,
-    number,
-)
+from pcsuite.analysis.table import N_CLUSTERS, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import CONSTRAINT, CellPair, doing
 from pcsuite.analysis.verdicts.evidence import (
     PROMPT_VARIANCE,
@@ -45,7 +37,7 @@ from pcsuite.analysis.verdicts.findings import (
     scope_words,
     weakest,
 )
-from pcsuite.config.definitions import StructureKind
+from pcsuite.config.operator_definitions import StructureKind
 from pcsuite.contrasts import ALPHA
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.information import InformationGain, information_gain

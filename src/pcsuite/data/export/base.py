@@ -112,7 +112,10 @@ class Exporter(ABC, Generic[R]):
 
     @abstractmethod
     def counts(self, records: R) -> dict[str, int]:
-        """Number of records found in each published split."""
+        """Number of records found in each published split.
+
+        It is held against :meth:`official_counts`, before the suite splits anything itself.
+        """
 
     def official_counts(self, options: ExportOptions) -> Mapping[str, int]:
         """Published number of records of each split under the given options.
@@ -146,7 +149,10 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         """
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
-        """The item of a row of the hub's table, where its columns differ from the published file's."""
+        """The item of a row of the hub's table, where its columns differ from the published file's.
+
+        By default that of :meth:`item`; both roads must give the same items.
+        """
         return self.item(row, split, position)
 
     def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterable[Row] | None:
@@ -169,6 +175,10 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         return (row for name in theirs for row in hub.rows(self.hub, name))
 
     def read_files(self, files: OriginalFiles, options: ExportOptions) -> dict[str, list[Item]]:
+        """The items of each split's file, by :meth:`item`; a split that may be absent and is, is left out.
+
+        Raises :class:`DataError`, with file and line, for a file that is missing or a record that is not as published.
+        """
         return {
             split.name: [self.item(row, split.name, number) for number, row in enumerate(rows, start=1)]
             for split in self.splits
@@ -176,6 +186,10 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         }
 
     def read_hub(self, hub: HubTables, options: ExportOptions) -> dict[str, list[Item]]:
+        """The items of each split's tables, by :meth:`hub_item`; a split that may be absent and is, is left out.
+
+        Raises :class:`DataError`, with the row, for a record that is not as published.
+        """
         return {
             split.name: [self.hub_item(row, split.name, number) for number, row in enumerate(rows, start=1)]
             for split in self.splits
@@ -200,6 +214,10 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
 
 
 def items_output(dataset: str, split: str, items: Sequence[Item]) -> OutputFile:
+    """The items file of one split, ``DATASET_SPLIT``, a line an item in the order given.
+
+    Lines are made when the file is written.
+    """
     return OutputFile(f"{dataset}_{split}", (item.line() for item in items))
 
 
@@ -244,6 +262,10 @@ class OriginalFiles:
         return None
 
     def find_all(self, pattern: str) -> list[Path]:
+        """All files that match a pattern, sorted by name; none of them is an error.
+
+        Each counts as used and goes into the manifest with its hash.
+        """
         return [self._use(path) for path in sorted(self.folder.glob(pattern)) if path.is_file()]
 
     def need(self, *patterns: str, split: str | None = None) -> Path:
@@ -259,12 +281,24 @@ class OriginalFiles:
         return (self.need if split.required else self.find)(*split.files, split=split.name)
 
     def sources(self) -> list[dict[str, Any]]:
+        """The files that were used, for the manifest: name under ``--from`` and sha256, sorted by name.
+
+        Each is read through once more to be hashed.
+        """
         return [{"file": name, "sha256": sha256_file(path)} for name, path in sorted(self._used.items())]
 
     def lines(self, path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+        """Lines of a file with their numbers, from 1, as :func:`~pcsuite.data.items.decoded_lines` reads them.
+
+        Raises :class:`DataError`, with file and line, for what is not in the encoding.
+        """
         return decoded_lines(path, self.label(path), encoding)
 
     def jsonl(self, path: Path) -> Iterator[Row]:
+        """Rows of a JSON-lines file, each with its place; blank lines are passed over.
+
+        Raises :class:`DataError`, with file and line, for one that is no JSON object.
+        """
         return read_jsonl(path, self.label(path))
 
     def json_list(self, path: Path) -> list[Row]:
@@ -358,6 +392,7 @@ class HubTables:
         self._opened: dict[HubTable, Any] = {}
 
     def has_split(self, table: HubTable, split: str) -> bool:
+        """Whether a table has a split; the table is opened, which may fetch it."""
         return split in self._open(table)
 
     def rows(self, table: HubTable, split: str) -> Iterator[Row]:
@@ -392,6 +427,10 @@ class HubTables:
         return table.repo is not None if self.mirror is None else self._mirror_path(table) is not None
 
     def sources(self) -> list[dict[str, Any]]:
+        """The splits that were read to their end, for the manifest: table, configuration, rows and their hash.
+
+        Sorted by table; a split that was only begun is not among them.
+        """
         return [self._sources[key] for key in sorted(self._sources)]
 
     def _open(self, table: HubTable) -> Any:

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from pcsuite._util.mappings import DataclassMapping
 from pcsuite.config.bundled import bundled_operators
-from pcsuite.config.definitions import (
+from pcsuite.config.load import bundled_configs
+from pcsuite.config.operator_definitions import (
     FILLER_MARK,
     ConditionsFile,
     ConditionSpec,
@@ -23,7 +24,6 @@ from pcsuite.config.definitions import (
     PromptForm,
     PromptRepeat,
 )
-from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, PromptError, did_you_mean
 from pcsuite.prompts.compiled import COMPILED_OPERATOR, CompiledPrompt, makeup_cues

@@ -34,7 +34,8 @@ from pcsuite.engines.session import Session, check_model, warn_without_cache
 from pcsuite.errors import BudgetExceededError, EngineError, IntegrationError, PcsuiteError, require
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.logging.ledger import counting
-from pcsuite.runners.pipeline import METRIC_CACHE, FinishedRow, Pipeline, Work, in_lanes
+from pcsuite.runners.drafts import FinishedRow
+from pcsuite.runners.pipeline import METRIC_CACHE, Pipeline, Work, in_lanes
 from pcsuite.runners.plan import Plan, Unit
 
 # Cutting a model's units into chunks that travel, and taking back what a lost worker did not finish.

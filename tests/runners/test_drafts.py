@@ -9,7 +9,7 @@ import pytest
 
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.programs.base import Outcome
-from pcsuite.runners.pipeline import constraint_broken, generation_record
+from pcsuite.runners.drafts import constraint_broken, generation_record
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}, "required": ["n"]}
 WHOLE = Constraint("json_schema", json.dumps(SCHEMA))

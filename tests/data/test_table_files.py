@@ -1,11 +1,11 @@
-"""The tests of a promptfoo configuration as a table."""
+"""A table that is a promptfoo configuration: a row a test, what all tests share included."""
 
 import json
 
 import pytest
 
 from pcsuite.cli import main
-from pcsuite.data.init_task import read_table
+from pcsuite.data.table_files import read_table
 from pcsuite.errors import DataError
 
 HEAD = """prompts:
