@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite._util.text import commonest
 from pcsuite.ablation.adherence import judge_adherence
 from pcsuite.ablation.amounts import OF_MODELS, OF_SIMULATED, OF_TARGETS, AmountChange, judge_amounts
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
@@ -213,6 +214,9 @@ def judge_cell(cell: Cell, trim: Trim | None) -> AblationResult:
             comparisons=len(request.block_checks) * cell.cells,
             tested=not request.until,
         ),
+        failure=commonest(
+            row.errors[0] for arm in cell.arms for row in cell.measured.rows(arm) if row.errors
+        ),
         reach=cell.reach,
         yearly=yearly_savings(
             request.calls_per_day,
@@ -317,7 +321,11 @@ def answer_alarms(rows: Sequence[ScoredRow], *, by_words: bool) -> list[str]:
 
     Of answers that are not judged ``by_words``, but by what was done in a folder, it is no alarm that all say the same.
     """
-    answered = [row for row in rows if not row.errors and row.generation is not None]
+    answered = [
+        row
+        for row in rows
+        if not row.errors and row.generation is not None and row.generation.finish_reason != "out_of_time"
+    ]
     if not answered:
         return []
     counts = Counter(row.parsed.answer for row in answered if row.parsed is not None and row.parsed.answer)

@@ -122,6 +122,8 @@ class AblationResult:
     """Rows that this call of :func:`~pcsuite.ablation.ablate` made: none of what the log had before."""
     failed: int = 0
     """Those of them that failed."""
+    failure: str = ""
+    """Why calls failed, where some did: the commonest reason in the log."""
 
     @property
     def log(self) -> Path:

@@ -330,7 +330,9 @@ def _open_end(look: Look) -> str:
 
 def at_floor(full: Scores, margin: float) -> str:
     """Why nothing can be worse than the full prompt by the margin; empty where it can."""
-    score = float(np.nanmean(full)) if np.isfinite(full).any() else 0.0
+    if not np.isfinite(full).any():
+        return "no answer to the full prompt came that could be scored"
+    score = float(np.nanmean(full))
     if not contrasts.is_at_floor(score, margin):
         return ""
     return f"the full prompt scores {score:.3f}, so nothing could be worse by {margin:g}"

@@ -368,3 +368,11 @@ def test_a_call_in_a_folder_of_its_own_is_run_there(tmp_path):
     adapter = adapter_for(tmp_path, "pwd")
     answer = ask(adapter, request_for(folder=str(tmp_path / "copy")))[0]
     assert answer["text"] == os.path.realpath(tmp_path / "copy")
+
+
+def test_output_that_is_no_utf_8_is_told_once(tmp_path, caplog):
+    program(tmp_path, "latin.py", "import sys\nsys.stdout.buffer.write('caf\u00e9'.encode('latin-1'))")
+    answers = ask(adapter_for(tmp_path, f"{sys.executable} latin.py"), request_for(), request_for())
+    assert [answer["text"] for answer in answers] == ["caf\ufffd"] * 2
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "is not UTF-8 (byte 0xe9 at 3)" in told

@@ -135,7 +135,7 @@ class CommandTarget:
             raise self._failed(reply)
         if reply.status != 0:
             raise EngineError(f"{self.name} ended with {_status(reply.status)}{_last_lines(stderr)}")
-        answer = self._reader.text(reply.output.decode("utf-8", "replace"))
+        answer = self._reader.text(self._reader.decoded(reply.output))
         return self._finished(answer, reply, stderr)
 
     def _ask_worker(self, call: TargetCall, started: Callable[[Child], object]) -> Generation:
@@ -192,7 +192,7 @@ class CommandTarget:
         return None
 
     def _read_line(self, line: bytes) -> Generation:
-        text = line.decode("utf-8", "replace")
+        text = self._reader.decoded(line)
         try:
             value = read_json(text)
         except ValueError:
