@@ -51,6 +51,8 @@ class TargetCall:
     files: Mapping[str, str]
     folder: str = ""
     """Where a command is run; empty for the target's own folder."""
+    number: int = 0
+    """Of a worker's calls, which one it is: an answer that gives it back as ``call`` is held to it."""
 
     @classmethod
     def of(cls, request: Request) -> TargetCall:
@@ -70,7 +72,8 @@ class TargetCall:
     def document(self) -> dict[str, Any]:
         """The call as one JSON object: ``prompt`` or ``messages``, as the prompt is written, item, seed and files."""
         asked = {"messages": self.messages} if self.prompt is None else {"prompt": self.prompt}
-        return {**asked, "item": dict(self.item), "seed": self.seed, "files": dict(self.files)}
+        numbered = {"call": self.number} if self.number else {}
+        return {**asked, "item": dict(self.item), "seed": self.seed, "files": dict(self.files), **numbered}
 
     def line(self) -> bytes:
         """The document on one line of ASCII: no line separator of Unicode can part it."""
