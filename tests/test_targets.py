@@ -418,6 +418,19 @@ def test_what_is_another_is_named_where_the_agent_was_changed_since(study, capsy
     assert "of another target/other (its files, its folder or its options)" in capsys.readouterr().err
 
 
+def test_a_budget_that_ends_the_looks_is_not_called_a_lack_of_items(study, capsys):
+    program(study, "dear.py", """
+        def answer(prompt, item):
+            return {"output": item["text"].split()[-1], "cost_usd": 0.01}
+        """)  # fmt: skip
+    words = ["ablate", "AGENTS.md", "--data", "tickets.csv", "--answer", "queue", "--target", "dear.py:answer",
+             "--until", "decided", "--no-trim", "--quiet", "--margin", "0.4", "--budget-usd", "0.3"]  # fmt: skip
+    assert main(words) == 3
+    output = " ".join(capsys.readouterr().out.split())
+    assert "rules: the calls ended before it was decided." in output
+    assert "the items ran out" not in output
+
+
 def test_where_the_agent_wavers_several_answers_an_item_are_offered(study, capsys):
     program(
         study,

@@ -17,7 +17,7 @@ def test_a_step_of_trimming_has_its_difference_and_both_pairs_of_limits(ablated)
     assert told["steps"][1] == {
         "dropped": ["tone"], "confirmed": True, "items": 100, "clusters": 50, "missing": 2,
         "difference": 0.01, "difference_low": -0.015, "difference_high": None,
-        "simultaneous_low": -0.02, "simultaneous_high": 0.04,
+        "simultaneous_low": -0.02, "simultaneous_high": 0.04, "most_lost": None,
     }  # fmt: skip
     assert told["steps"][0]["simultaneous_low"] is None
 

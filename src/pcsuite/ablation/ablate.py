@@ -252,6 +252,7 @@ class AblationRun:
         plan = self._plan_of([arm_of(free, free), *(without(name, free) for name in free)], "", most=most)
         await self._ask(plan, register(plan, self.log))
         (cell,) = self.cells
+        cell.broken_off = bool(self.stopped)
         for look in read_looks(self.log.paths.log):
             cell.looks[left_out[look.condition]] = look
             cell.visited = max(cell.visited, look.visited)

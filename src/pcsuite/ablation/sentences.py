@@ -43,6 +43,7 @@ def sentences(result: AblationResult) -> list[str]:
         for entry in result.verdicts
         if entry.verdict in ("helps", "hurts") and entry.block in parts
     ]
+    lines += named_lines(result)
     lines += amount_lines(result)
     lines += [f"{entry.block}: {entry.words}." for entry in result.adherence]
     margin = margin_sentence(result)
@@ -375,6 +376,26 @@ def amount_lines(result: AblationResult) -> list[str]:
             if one.note:
                 unclaimed.setdefault(one.note, []).append(f"{one.words} without {name}")
     return lines + [f"Seen, not claimed: {join_words(seen)} ({note})." for note, seen in unclaimed.items()]
+
+
+def named_lines(result: AblationResult) -> list[str]:
+    """What blocks do to each further score that the scorer gives by name, a line for each score."""
+    margin, lines = result.study.request.margin, []
+    for found in result.named:
+        said = [
+            f"{entry.block} {entry.verdict}, {interval_words(entry.effect)}"
+            for entry in found.verdicts
+            if entry.verdict not in ("no worse without it", "undecided", "not tested")
+        ]
+        for verdict, words in (
+            ("no worse without it", f"no worse without {{}} alone (margin {margin:g})"),
+            ("undecided", "{} undecided"),
+            ("not tested", "{} not tested"),
+        ):
+            blocks = [entry.block for entry in found.verdicts if entry.verdict == verdict]
+            said += [words.format(join_words(blocks))] if blocks else []
+        lines.append(f"Score {found.score} ({found.full:.2f} with the full prompt): {'; '.join(said)}.")
+    return lines
 
 
 def amount_words(change: AmountChange) -> str:
