@@ -28,6 +28,8 @@ from pcsuite.stats import Estimate
 
 _LONGEST_REASON = 500
 """Characters of an error that is quoted."""
+_LEAST_SEEN = 0.005
+"""Relative change below which an amount is as it was: what would be told as 0 %."""
 SIMULATED_NOTICE = (
     "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
 )
@@ -373,7 +375,7 @@ def amount_lines(result: AblationResult) -> list[str]:
             said = ", ".join(map(amount_words, claims))
             lines.append(f"{name}: {verdict_words(result, verdicts[name])}; without it {said}{clause}.")
         for one in of_block:
-            if one.note:
+            if one.note and abs(one.change.value) >= _LEAST_SEEN:
                 unclaimed.setdefault(one.note, []).append(f"{one.words} without {name}")
     return lines + [f"Seen, not claimed: {join_words(seen)} ({note})." for note, seen in unclaimed.items()]
 
