@@ -385,3 +385,67 @@ def test_an_address_is_ablated_and_no_secret_of_a_header_reaches_any_file(study,
     assert held == []
     said = capsys.readouterr()
     assert "tok-4f9a8b7c6d5e" not in said.out + said.err
+
+
+def test_why_calls_failed_stands_in_the_result(study, capsys):
+    program(study, "broken.py", "import sys\nsys.exit('no module named brain')\n")
+    assert ablate(f"{PYTHON} broken.py", "--keep", "tone", "--limit", "16") == 4
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Why calls failed, most often: target" in output
+    assert "ended with exit status 1: no module named brain" in output
+    assert "no answer to the full prompt came that could be scored." in output
+    assert "scores 0.000" not in output
+    assert main(["run", "--config", "quickstart", "--target", f"{PYTHON} broken.py", "--conditions", "C0",
+                 "--quiet", "--limit", "2"]) == 4  # fmt: skip
+    assert "why rows failed, most often: target" in capsys.readouterr().out
+
+
+def test_an_answer_out_of_time_is_not_called_unreadable(study, capsys):
+    program(study, "slow.py", "import time\ntime.sleep(30)\n")
+    assert ablate(f"{PYTHON} slow.py", "--target-timeout", "0.2", "--limit", "20", "--concurrency", "8") == 0
+    output = capsys.readouterr().out
+    assert "out of time in arm full" in " ".join(output.split())
+    assert "could not be read" not in output
+
+
+def test_what_is_another_is_named_where_the_agent_was_changed_since(study, capsys):
+    assert ablate(f"{PYTHON} agent.py") == 0
+    capsys.readouterr()
+    (study / "agent.py").write_text((study / "agent.py").read_text() + "# better now\n")
+    assert ablate(f"{PYTHON} agent.py") == 2
+    assert "of another target/agent (its files, its folder or its options) (give" in capsys.readouterr().err
+    assert ablate("other=" + f"{PYTHON} agent.py") == 2
+    assert "of another target/other (its files, its folder or its options)" in capsys.readouterr().err
+
+
+def test_a_budget_that_ends_the_looks_is_not_called_a_lack_of_items(study, capsys):
+    program(study, "dear.py", """
+        def answer(prompt, item):
+            return {"output": item["text"].split()[-1], "cost_usd": 0.01}
+        """)  # fmt: skip
+    words = ["ablate", "AGENTS.md", "--data", "tickets.csv", "--answer", "queue", "--target", "dear.py:answer",
+             "--until", "decided", "--no-trim", "--quiet", "--margin", "0.4", "--budget-usd", "0.3"]  # fmt: skip
+    assert main(words) == 3
+    output = " ".join(capsys.readouterr().out.split())
+    assert "rules: the calls ended before it was decided." in output
+    assert "the items ran out" not in output
+
+
+def test_where_the_agent_wavers_several_answers_an_item_are_offered(study, capsys):
+    program(
+        study,
+        "wavers.py",
+        """
+        import os, json, sys
+        call = json.load(sys.stdin)
+        print(call["item"]["text"].split()[-1] if os.urandom(1)[0] % 2 else "no idea")
+        """,
+    )
+    words = ["ablate", "AGENTS.md", "--data", "tickets.csv", "--answer", "queue", "--design", "leave-one-out",
+             "--no-trim", "--quiet", "--margin", "0.4", "--noise-first", "12"]  # fmt: skip
+    assert main([*words, "--target", f"{PYTHON} wavers.py", "--name", "wavers"]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "One more answer an item (--regime D1 --seeds 2) would show" in output
+    assert "Several answers an item lessen that: --regime D1 --seeds 3, with a --name of its own." in output
+    assert main([*words, "--target", f"{PYTHON} wavers.py", "--deterministic", "--name", "says_not"]) == 0
+    assert "One more answer an item" not in capsys.readouterr().out

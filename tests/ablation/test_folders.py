@@ -400,3 +400,48 @@ def test_the_command_line(project):
     assert wrong.returncode == 2
     assert "no such folder" in wrong.stderr
     assert len(wrong.stderr.strip().splitlines()) <= 2
+
+
+def test_what_is_read_when_a_task_calls_for_it_is_not_called_unreached(project):
+    folder = project / "project"
+    files = {
+        "AGENTS.md": "- Be polite.\n",
+        "api/AGENTS.md": "- Name them well.\n",
+        "skills/pdf/SKILL.md": "---\nname: pdf\n---\nRead it.\n",
+        "skills/pdf/run.py": "print(1)\n",
+        ".cursor/rules/style.mdc": "---\nglobs: '*.ts'\nalwaysApply: false\n---\n- Be brief.\n",
+        "CLAUDE.md": "- Be kind.\n",
+    }
+    (folder / "keep.txt").unlink()
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (project / "agent.py").write_text(
+        "import hashlib\n"
+        "from pathlib import Path\n"
+        "def answer(prompt, files):\n"
+        "    own = [Path(files[name]) for name in ('AGENTS.md', 'CLAUDE.md') if name in files]\n"
+        "    own = [path for path in own if path.name != SHADOWED]\n"
+        "    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in own}\n"
+        "    return {'output': 'x', 'loaded': hashes}\n"
+        "SHADOWED = ''\n"
+    )
+    (project / "right.py").write_text("def score(answer, item):\n    return True\n")
+    asked = request(prompts=("project",), scorer="right.py:score", reach="auto", split="files", name="some")
+    found = {one.file: (one.reached, one.how) for one in ablate(asked, quiet=True).reach}
+    assert {name: reached for name, (reached, _) in found.items()} == {
+        "AGENTS.md": "yes",
+        "CLAUDE.md": "yes",
+        "api/AGENTS.md": "unknown",
+        "skills/pdf/SKILL.md": "unknown",
+        ".cursor/rules/style.mdc": "unknown",
+    }
+    assert found["api/AGENTS.md"][1].startswith(
+        "rules of a folder below others, read when a task calls for it"
+    )
+    assert found["skills/pdf/SKILL.md"][1].startswith("part of a skill")
+    assert found[".cursor/rules/style.mdc"][1].startswith("a rule for some files")
+    source = (project / "agent.py").read_text()
+    (project / "agent.py").write_text(source.replace("SHADOWED = ''", "SHADOWED = 'CLAUDE.md'"))
+    with pytest.raises(ConfigError, match=r"CLAUDE\.md did not reach target/agent"):
+        ablate(replace(asked, name="shadowed"), quiet=True)

@@ -51,6 +51,8 @@ def test_all_of_an_agent_is_told_in_order_and_nothing_of_it_acts():
         ),
         Step("model", [Entry("text", "Done.")]),
     ]
+    longer = {**AGENT, "generation": {**AGENT["generation"], "steps": 7}}
+    assert transcript_of(longer).summary.startswith("7 steps (2 told) · 5 files")
     page = shown(told)
     for raw, escaped in (
         ("<b>", "&lt;b&gt;.py"),

@@ -45,6 +45,14 @@ def test_pages_answer_or_say_what_is_wrong(site, path, status, words):
     assert (answer.status, words in text) == (status, True), text[-600:]
 
 
+def test_of_an_item_s_answers_the_one_that_others_are_held_against_comes_first(site):
+    for base in ("C0", "C4"):
+        _, text = ask(site, f"/run/first/item/agnews_json/i03?base={base}")
+        named = re.findall(r"<h3[^>]*>\s*(?:<[^>]*>)*\s*(C\d)", text)
+        assert named[0] == base, named
+        assert len(set(named)) > 1
+
+
 def test_effects_follow_the_filter(site):
     _, whole = ask(site, "/run/first")
     _, part = ask(site, "/run/first?only=fixed%3AC1")

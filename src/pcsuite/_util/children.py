@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 from pcsuite._util.processes import child_environment
 
@@ -163,7 +163,7 @@ class Child:
                 if until_line and (end := output.find(b"\n")) >= 0:
                     line = bytes(output[:end])
                     del output[: end + 1]
-                    return reply("line", line)
+                    return reply("unasked", bytes(output)) if output else reply("line", line)
                 if self._cancelled.is_set():
                     return reply("cancelled")
                 if len(output) > most_bytes:
@@ -197,6 +197,9 @@ class Child:
                             finished = not block
                             if pipe is stdout:
                                 output += block
+                                if until_line and block and (left or _unread(stdin)):
+                                    # It has not even read what it is asked: this belongs to an earlier call.
+                                    return reply("unasked", bytes(output))
                             else:
                                 errors += block
                                 del errors[:-keep_errors]
@@ -233,3 +236,15 @@ class Child:
     def _kill_group(self) -> None:
         with suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def _unread(pipe: IO[bytes]) -> bool:
+    """Whether something that was written into a pipe has not been read at its other end, where the system tells."""
+    try:
+        import fcntl
+        import termios
+
+        waiting = fcntl.ioctl(pipe.fileno(), termios.FIONREAD, b"\0\0\0\0")
+    except (ImportError, OSError):
+        return False
+    return any(waiting)

@@ -7,7 +7,8 @@ import json
 import math
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from decimal import Decimal, InvalidOperation
@@ -22,6 +23,7 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")
+_DIGITS = re.compile(r"\d+")
 csv.field_size_limit(1 << 24)  # a cell may hold a document; the module's own limit is 128 KiB
 
 
@@ -101,6 +103,21 @@ def shorten(text: str, most: int = 300) -> str:
     """
     flat = " ".join(redact(text).split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def commonest(texts: Iterable[str]) -> str:
+    """The text that occurs most often, as it stood first; texts that differ in their numbers alone are one.
+
+    >>> commonest(["port 81: refused", "no such file", "port 82: refused"])
+    'port 81: refused'
+    """
+    first: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for text in texts:
+        key = _DIGITS.sub("#", text)
+        first.setdefault(key, text)
+        counts[key] += 1
+    return first[counts.most_common(1)[0][0]] if counts else ""
 
 
 def counted(count: int, noun: str) -> str:

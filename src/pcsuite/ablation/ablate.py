@@ -122,19 +122,20 @@ class AblationRun:
     ) -> Self:
         """A study that is ready to be asked, its files written; ``ConfigError`` where another one is in its folder."""
         note, fingerprint = study.folder / FINGERPRINT, study.fingerprint()
-        noted = note.read_text(encoding="utf-8").strip() if note.is_file() else None
+        text = note.read_text(encoding="utf-8").strip() if note.is_file() else ""
+        noted = text.partition("\n")[0] or None
         if noted not in (None, fingerprint) and not study.request.overwrite:
             # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.
             if len(ResumeIndex.read(study.log)):
                 raise ConfigError(
-                    f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
+                    f"{study.folder} holds an ablation of another {study.changed_since(text)}",
                     hint="give this one a name of its own with --name, or start anew with --overwrite",
                 )
             study = replace(study, request=replace(study.request, overwrite=True))
         study.folder.mkdir(parents=True, exist_ok=True)
         # A kill while it is written must not leave the rows of this ablation without it.
         if noted != fingerprint:
-            replace_atomically(note, fingerprint + "\n")
+            replace_atomically(note, study.note())
         plan = build_plan(study.write(study.design.first))
         work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
         opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
@@ -251,6 +252,7 @@ class AblationRun:
         plan = self._plan_of([arm_of(free, free), *(without(name, free) for name in free)], "", most=most)
         await self._ask(plan, register(plan, self.log))
         (cell,) = self.cells
+        cell.broken_off = bool(self.stopped)
         for look in read_looks(self.log.paths.log):
             cell.looks[left_out[look.condition]] = look
             cell.visited = max(cell.visited, look.visited)

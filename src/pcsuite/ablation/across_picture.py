@@ -179,8 +179,10 @@ def trim_sentence(result: AblationResult) -> str:
     held = f"the score changes by {'; '.join(parts)} on items that had no part in choosing"
     if not trim.dropped:
         return f"No set of blocks is confirmed to go on all: without {dropped} {held}. The prompt stays as it is."
-    saved = f"{of_one.saved_tokens_words(result)} per 1,000 calls"
-    return f"Safe for all: without {dropped} {held}, on none worse by more than {margin:g}. It saves {saved}."
+    saved = of_one.saved_words(result)
+    return f"Safe for all: without {dropped} {held}, on none worse by more than {margin:g}." + (
+        f" It saves {saved} per 1,000 calls." if saved else ""
+    )
 
 
 def markdown(result: AblationResult) -> str:

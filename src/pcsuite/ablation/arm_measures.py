@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -96,18 +96,35 @@ class ArmMeasures(LoggedScores):
 
         A call that failed, or whose check could not be run, is missing.
         """
-        return {arm: self._checked(arm, block) for arm in self._units}
 
-    def _checked(self, arm: str, block: str) -> ArmScores:
-        held, counts, calls = (np.zeros(len(self._positions)) for _ in range(3))
+        def followed(row: ScoredRow) -> float | None:
+            results = [one for one in row.checks.values() if one.block == block]
+            return float(all(one.passed for one in results)) if results else None
+
+        return {arm: self._per_item(arm, followed) for arm in self._units}
+
+    def named(self) -> dict[str, dict[str, ArmScores]]:
+        """By the name of each further score that the scorer gave, by arm: its values item by item, 0 to 1."""
+        rows = [row for arm in self._units for row in self.rows(arm) if not row.errors]
+        names = dict.fromkeys(name for row in rows for name in row.scores)
+
+        def by_name(name: str) -> Callable[[ScoredRow], float | None]:
+            return lambda row: row.scores[name].value if name in row.scores else None
+
+        return {name: {arm: self._per_item(arm, by_name(name)) for arm in self._units} for name in names}
+
+    def _per_item(self, arm: str, value_of: Callable[[ScoredRow], float | None]) -> ArmScores:
+        """An item's mean of what its answers have, 0 to 1; calls that failed, or have none, are missing."""
+        sums, counts, calls = (np.zeros(len(self._positions)) for _ in range(3))
         for row in self.rows(arm):
             position = self._units[arm][row.run_id]
             calls[position] += 1
-            results = [] if row.errors else [one for one in row.checks.values() if one.block == block]
-            counts[position] += bool(results)
-            held[position] += bool(results) and all(one.passed for one in results)
+            value = None if row.errors else value_of(row)
+            if value is not None:
+                counts[position] += 1
+                sums[position] += value
         with np.errstate(invalid="ignore"):
-            values = held / counts
+            values = sums / counts
         scored = counts > 0
         return ArmScores(
             values,

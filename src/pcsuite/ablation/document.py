@@ -73,6 +73,7 @@ def document(result: AblationResult) -> dict[str, Any]:
         "arms": [_arm(arm) for arm in result.arms],
         "reach": [entry.record() for entry in result.reach],
         "adherence": [entry.record() for entry in result.adherence],
+        "named_scores": [record for entry in result.named for record in entry.records()],
         "yearly": [saving.record() for saving in result.yearly],
         "calls_per_day": study.request.calls_per_day,
         "stopped": result.stopped,

@@ -104,7 +104,8 @@ class NoiseForecast:
     """What is left of the budget; ``None`` where there is none."""
     hours_left: float | None
     another_replicate: float | None
-    """Smallest effect found with one more answer an item; ``None`` where answers are greedy, and would be the same."""
+    """Smallest effect found with one more answer an item; ``None`` where a model answers greedily, and would say the
+    same."""
 
     @property
     def detectable(self) -> float:
@@ -138,6 +139,7 @@ def forecast_by_noise(
     request = study.request
     greedy = study.base.regimes[request.regime].greedy
     replicates = 1 if greedy else request.seeds
+    alike = greedy and not study.varies  # asked again, the same answer comes
     graded = not all(arms[name].binary for name in (FULL, AGAIN))
     blocks, units = len(study.free) * len(study.each), study.clusters
 
@@ -162,7 +164,7 @@ def forecast_by_noise(
         None if request.budget_hours is None else max(0.0, request.budget_hours - spent.seconds / 3600),
         None,
     )
-    if greedy:
+    if alike:
         return found
     more = replace(found, forecast=reach(noise * replicates / (replicates + 1)))
     return replace(found, another_replicate=more.detectable)
@@ -270,7 +272,7 @@ def preview(request: AblationRequest) -> Preview:
     """
     study = prepare(request)
     note = study.folder / FINGERPRINT
-    if note.is_file() and note.read_text(encoding="utf-8").strip() == study.fingerprint():
+    if note.is_file() and note.read_text(encoding="utf-8").partition("\n")[0] == study.fingerprint():
         return _preview(study)  # it has begun: what its log has counts
     with tempfile.TemporaryDirectory(prefix="pcsuite-ablate-") as folder:
         shown = _preview(replace(study, folder=Path(folder)))

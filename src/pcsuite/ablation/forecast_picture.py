@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pcsuite._util.text import counted
 from pcsuite.ablation.forecast import GRADED_SPREAD, NoiseForecast, Preview
 from pcsuite.ablation.screen import expected_arms, most_arms
-from pcsuite.ablation.sentences import items_words
+from pcsuite.ablation.sentences import items_words, seeds_words
 from pcsuite.ablation.study import Study
 from pcsuite.ablation.verdicts import least_margin
 from pcsuite.config.prices import price_words
@@ -76,9 +76,7 @@ def print_preview(preview: Preview, console: Console) -> None:
         f"arms: {', '.join(arm.id for arm in study.design.first)}"
         + (f"; then shams of {_sham_subjects(study)}" if study.design.first != study.design.arms else ""),
         f"rows: {preview.rows:,} ({len(study.design.first)} arms × {_items_of_each(study)}),"
-        f"{f' {preview.done:,} of them done;' if preview.done else ''} about {preview.max_tokens:,} tokens"
-        f" and {'an unknown cost' if preview.max_cost_usd is None else f'${preview.max_cost_usd:,.2f}'}"
-        f" ({price_words(study.model)}) if every answer runs to its limit{_later_rows(study)}",
+        f"{f' {preview.done:,} of them done;' if preview.done else ''} {_takes(preview)}{_later_rows(study)}",
         *screening_lines(study),
         f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({preview.prefix_as_listed:.0%} in the design's own order)",
@@ -109,6 +107,20 @@ def print_preview(preview: Preview, console: Console) -> None:
         lines.append(f"  nothing will be tested: {reason.removeprefix('not tested: ')}")
     for line in lines:
         console.print(line, markup=False, highlight=False)
+
+
+def _takes(preview: Preview) -> str:
+    """What the rows take at most; of a target only itself can say it."""
+    study = preview.study
+    if study.asks_target and preview.max_cost_usd is None:
+        return (
+            "the target says what each takes (tokens, cost_usd): --noise-first 10 measures it, with its time"
+        )
+    cost = "an unknown cost" if preview.max_cost_usd is None else f"${preview.max_cost_usd:,.2f}"
+    return (
+        f"about {preview.max_tokens:,} tokens and {cost} ({price_words(study.model)})"
+        " if every answer runs to its limit"
+    )
 
 
 def _sham_subjects(study: Study) -> str:
@@ -174,8 +186,9 @@ def noise_forecast_lines(forecast: NoiseForecast) -> list[str]:
             f"The budget ends it before ({' and '.join(left)} left): what is answered until then is judged."
         )
     if forecast.another_replicate is not None:
+        flags = seeds_words(forecast.study, forecast.replicates + 1)
         lines.append(
-            f"One more answer an item (--seeds {forecast.replicates + 1}) would show {forecast.another_replicate:.2f};"
+            f"One more answer an item ({flags}) would show {forecast.another_replicate:.2f};"
             " as many calls on further items would show no less, and say more of other items."
         )
     return lines

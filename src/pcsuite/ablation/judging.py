@@ -15,10 +15,12 @@ from functools import partial
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite._util.text import commonest
 from pcsuite.ablation.adherence import judge_adherence
 from pcsuite.ablation.amounts import OF_MODELS, OF_SIMULATED, OF_TARGETS, AmountChange, judge_amounts
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
 from pcsuite.ablation.arms import FULL, PromptArm, without
+from pcsuite.ablation.named_scores import judge_named
 from pcsuite.ablation.reach import Reach
 from pcsuite.ablation.reading import SIMULATED
 from pcsuite.ablation.result import AblationResult, ArmSummary
@@ -27,6 +29,8 @@ from pcsuite.ablation.screen import GroupVerdict, arm_without, block_verdicts, j
 from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import (
+    BROKEN_OFF,
+    RAN_OUT,
     BlockVerdict,
     Scores,
     at_floor,
@@ -70,6 +74,8 @@ class Cell:
         """By block: the last look at the prompt without it, where the ablation runs until decided."""
         self.visited = 0
         """Items that were asked until then."""
+        self.broken_off = False
+        """Whether the calls ended before the blocks were decided and before the items ran out."""
 
     @property
     def at_floor(self) -> bool:
@@ -146,7 +152,10 @@ def judge_cell(cell: Cell, trim: Trim | None) -> AblationResult:
         verdicts = block_verdicts(groups, free)  # what is read leniently is told of the groups
     elif request.until:
         asked = {name: of_items(arm, slice(cell.visited)) for name, arm in arms.items()}
-        verdicts = _blocks_beside_lenient(cell, judge_looks(cell.looks, free, asked, request.margin))
+        verdicts = _blocks_beside_lenient(
+            cell,
+            judge_looks(cell.looks, free, asked, request.margin, BROKEN_OFF if cell.broken_off else RAN_OUT),
+        )
     else:
         verdicts = _blocks_beside_lenient(cell, cell.judged_blocks(rng))
     interactions = find_interactions(arms, free, cell.pairs, rng=rng)
@@ -213,6 +222,20 @@ def judge_cell(cell: Cell, trim: Trim | None) -> AblationResult:
             missing=request.missing_policy,
             comparisons=len(request.block_checks) * cell.cells,
             tested=not request.until,
+        ),
+        named=[]
+        if request.until  # the items were chosen by looking at the score
+        else judge_named(
+            cell.measured.named(),
+            free,
+            margin=request.margin,
+            rng=named_rng("named scores", request.run_name, study.model_id),
+            missing=request.missing_policy,
+            assume=request.assume,
+            cells=cell.cells,
+        ),
+        failure=commonest(
+            row.errors[0] for arm in cell.arms for row in cell.measured.rows(arm) if row.errors
         ),
         reach=cell.reach,
         yearly=yearly_savings(
@@ -318,7 +341,11 @@ def answer_alarms(rows: Sequence[ScoredRow], *, by_words: bool) -> list[str]:
 
     Of answers that are not judged ``by_words``, but by what was done in a folder, it is no alarm that all say the same.
     """
-    answered = [row for row in rows if not row.errors and row.generation is not None]
+    answered = [
+        row
+        for row in rows
+        if not row.errors and row.generation is not None and row.generation.finish_reason != "out_of_time"
+    ]
     if not answered:
         return []
     counts = Counter(row.parsed.answer for row in answered if row.parsed is not None and row.parsed.answer)

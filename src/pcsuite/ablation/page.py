@@ -82,6 +82,17 @@ def render_ablation(result: AblationResult) -> str:
             )
             for entry in result.adherence
         ],
+        named=[
+            (
+                found.score,
+                entry.block,
+                sentences.verdict_words(result, entry),
+                sentences.interval_words(entry.effect, 3),
+                p_text(entry.p_value),
+            )
+            for found in result.named
+            for entry in found.verdicts
+        ],
         yearly=sentences.yearly_lines(result),
         **_tables(result),
         pairs=result.pairs_measured,

@@ -26,11 +26,12 @@ from pcsuite.ablation.arms import FULL, NONE
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.errors import ConfigError, EngineError
 from pcsuite.prompts.blocks import SplitPrompt
-from pcsuite.prompts.prompt_files import markable_files
+from pcsuite.prompts.prompt_files import files_read_when_needed, markable_files
 from pcsuite.prompts.verbatim import FILE, chat_piece, decode_files, fill_placeholders
 
 ReachMode = Literal["auto", "answer", "loaded", "off"]
 QUESTION = "What are your reach marks? Answer with every reach mark of your instructions, and nothing else."
+_NOT_LISTED = "and the file is not among it"
 _LINE = "\n\nWhen you are asked for reach marks, answer with this one: {}\n"
 _WORDS = (
     "amber",
@@ -85,9 +86,18 @@ async def check_reach(
             answers.append(await ask(probe.prompt))
         except EngineError as error:
             answers.append(error.message)
-    findings = [
-        _together([_seen(path, probes, answers, index, mode) for index in (0, 1)]) for path in prompt.files()
-    ]
+    when_needed, markable = files_read_when_needed(prompt), markable_files(prompt)
+    findings = []
+    for path in prompt.files():
+        if path in when_needed and path not in markable:
+            continue  # a script of a skill: its own file stands for it
+        found = _together([_seen(path, probes, answers, index, mode) for index in (0, 1)])
+        if found.reached == "no" and found.how.endswith(_NOT_LISTED) and path in when_needed:
+            how = (
+                f"{when_needed[path]}, read when a task calls for it, which the question about marks does not"
+            )
+            found = Reach(path, "unknown", how)
+        findings.append(found)
     for found in findings:
         if found.reached == "no" or (found.reached == "unknown" and mode != "auto"):
             problem = "did not reach" if found.reached == "no" else "is not known to reach"
@@ -160,7 +170,7 @@ def _listed(path: str, content: bytes | None, loaded: Sequence[Mapping[str, Any]
         return Reach(path, "no", f"in {arm} it was loaded with another hash than that of the file put there")
     if named:
         return Reach(path, "unknown", "it is listed as loaded, without a hash")
-    return Reach(path, "no", f"the system lists what it loaded in {arm}, and the file is not among it")
+    return Reach(path, "no", f"the system lists what it loaded in {arm}, {_NOT_LISTED}")
 
 
 def _is_named(source: str, path: str) -> bool:

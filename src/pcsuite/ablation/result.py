@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pcsuite.ablation.adherence import Adherence
 from pcsuite.ablation.amounts import AmountChange
+from pcsuite.ablation.named_scores import NamedScoreEffects
 from pcsuite.ablation.reach import Reach
 from pcsuite.ablation.savings import YearlySaving
 from pcsuite.ablation.screen import GroupVerdict
@@ -110,6 +111,8 @@ class AblationResult:
     :attr:`flips` have them by their names too."""
     adherence: Sequence[Adherence] = ()
     """Of blocks with a check of their own: how often answers follow them, with the block and without it."""
+    named: Sequence[NamedScoreEffects] = ()
+    """What blocks do to each further score that the scorer gives by name."""
     reach: Sequence[Reach] = ()
     """Of files put into a folder: whether they reached the system."""
     yearly: Sequence[YearlySaving] = ()
@@ -122,6 +125,8 @@ class AblationResult:
     """Rows that this call of :func:`~pcsuite.ablation.ablate` made: none of what the log had before."""
     failed: int = 0
     """Those of them that failed."""
+    failure: str = ""
+    """Why calls failed, where some did: the commonest reason in the log."""
 
     @property
     def log(self) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from pcsuite._util.text import counted, p_text, signed, signed_interval
+from pcsuite._util.text import counted, p_text, shorten, signed, signed_interval
 from pcsuite.ablation.amounts import AmountChange
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.covariate import covariate_sentence
@@ -18,6 +18,7 @@ from pcsuite.ablation.records import verdict_records
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.result import AblationResult
 from pcsuite.ablation.screen import GroupVerdict
+from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.probabilities import probability_lines
@@ -26,6 +27,10 @@ from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.reporting.wording import join_words
 from pcsuite.stats import Estimate
 
+_LONGEST_REASON = 500
+"""Characters of an error that is quoted."""
+_LEAST_SEEN = 0.005
+"""Relative change below which an amount is as it was: what would be told as 0 %."""
 SIMULATED_NOTICE = (
     "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
 )
@@ -41,6 +46,7 @@ def sentences(result: AblationResult) -> list[str]:
         for entry in result.verdicts
         if entry.verdict in ("helps", "hurts") and entry.block in parts
     ]
+    lines += named_lines(result)
     lines += amount_lines(result)
     lines += [f"{entry.block}: {entry.words}." for entry in result.adherence]
     margin = margin_sentence(result)
@@ -69,8 +75,8 @@ def notices(result: AblationResult) -> list[str]:
     if result.judge:
         lines.append(f"The scores are a judge's. {result.judge}")
     if floor := untested_note(result):
-        few = floor.startswith("not tested: ")
-        remedy = "." if few else f". Read a few answers first (pcsuite report {result.log})."
+        no_answers = floor.startswith("not tested: ") or not any(arm.items for arm in result.arms)
+        remedy = "." if no_answers else f". Read a few answers first (pcsuite report {result.log})."
         lines.append(f"Nothing could be tested: {floor.removeprefix('not tested: ')}{remedy}")
     if result.stopped:
         cause = "Too many failures" if result.too_many_failed else "The budget"
@@ -108,6 +114,8 @@ def _outcome_lines(result: AblationResult) -> list[str]:
             else "only what was answered is judged (--missing drop), as if they were missing by chance"
         )
         lines.append(f"Answers are missing, their calls failed or timed out: {counts}; {rule}.")
+        if result.failure:
+            lines.append(f"Why calls failed, most often: {shorten(result.failure, _LONGEST_REASON)}")
     ended = [
         f"{outcome_words(unanswered)} in arm {arm.id}"
         for arm in result.arms
@@ -233,23 +241,24 @@ def trim_sentence(result: AblationResult) -> str:
     shown = (
         "" if step.most_lost is None else f" (it {margin_words(margin, step.most_lost).partition(',')[0]})"
     )
-    saved = saved_tokens_words(result)
-    if result.saved_usd and math.isfinite(result.saved_usd):
-        saved += f" and ${result.saved_usd:,.4f}"
+    saved = saved_words(result)
     change = interval_words(step.simultaneous or step.difference, 3)
     return (
         f"Without {join_words(step.dropped)} the score changes by {change}"
         f" on {items_words(step.difference.n, step.clusters)} that had no part in choosing: not worse by more than"
-        f" {margin:g}{shown}."
-        f" It saves {saved} per 1,000 calls."
+        f" {margin:g}{shown}." + (f" It saves {saved} per 1,000 calls." if saved else "")
     )
 
 
-def saved_tokens_words(result: AblationResult) -> str:
-    """``1,200 prompt tokens``: what the trimmed prompt saves, where the system says what it takes."""
-    known = math.isfinite(result.saved_tokens)
-    number = f"{result.saved_tokens:,.0f}" if known else "an unknown number of"
-    return f"{number} {MEASURES[result.study.token_measure]}"
+def saved_words(result: AblationResult) -> str:
+    """``1,200 prompt tokens and $0.0300``: what the trimmed prompt saves; empty where the system does not say what it
+    takes."""
+    saved = []
+    if math.isfinite(result.saved_tokens):
+        saved.append(f"{result.saved_tokens:,.0f} {MEASURES[result.study.token_measure]}")
+    if result.saved_usd and math.isfinite(result.saved_usd):
+        saved.append(f"${result.saved_usd:,.4f}")
+    return " and ".join(saved)
 
 
 def _not_confirmed(trim: Trim, result: AblationResult) -> str:
@@ -305,10 +314,21 @@ def noise_sentence(result: AblationResult) -> str:
     verdict += (
         f" (tested at {NOISE_ALPHA:g}, so one ablation in {1 / NOISE_ALPHA:.0f} alarms by chance alone)"
     )
+    study = result.study
+    more = ""
+    if result.noise_flips and study.varies and study.request.seeds == 1:
+        more = f" Several answers an item lessen that: {seeds_words(study, 3)}, with a --name of its own."
     return (
         f"A/A (the full prompt again with one more line end): {interval_words(result.noise, 3)},"
-        f" p {p_text(result.noise_p)}: {verdict}. {result.noise_flips:.1%} of the scores moved by chance alone."
+        f" p {p_text(result.noise_p)}: {verdict}. {result.noise_flips:.1%} of the scores moved by chance alone.{more}"
     )
+
+
+def seeds_words(study: Study, answers: int) -> str:
+    """The flags that have every item answered so often."""
+    sampled = next((name for name, regime in study.base.regimes.items() if not regime.greedy), "D1")
+    greedy = study.base.regimes[study.request.regime].greedy
+    return f"{f'--regime {sampled} ' if greedy else ''}--seeds {answers}"
 
 
 def margin_sentence(result: AblationResult) -> str:
@@ -341,11 +361,13 @@ def limits_words(request: AblationRequest) -> str:
 def amount_lines(result: AblationResult) -> list[str]:
     """What leaving out a block or group saves or costs, a line for each, after the verdict on the score.
 
-    What was seen and is not claimed is left to the table of blocks; where something else is in the way, that is said.
+    What was seen and is not claimed is left to the table of blocks; where something else is in the way, that is said,
+    once for all blocks with the same reason.
     """
     verdicts = {entry.block: entry for entry in result.verdicts}
     verdicts |= {entry.name: entry.verdict for entry in result.groups}
     lines = []
+    unclaimed: dict[str, list[str]] = {}
     for name in dict.fromkeys(change.block for change in result.amounts):
         of_block = [change for change in result.amounts if change.block == name]
         claims = [change for change in of_block if change.verdict in ("less", "more")]
@@ -353,7 +375,29 @@ def amount_lines(result: AblationResult) -> list[str]:
             clause = next((f", {change.clause}" for change in claims if change.clause), "")
             said = ", ".join(map(amount_words, claims))
             lines.append(f"{name}: {verdict_words(result, verdicts[name])}; without it {said}{clause}.")
-        lines += [f"{name}: {one.words} seen, not claimed: {one.note}." for one in of_block if one.note]
+        for one in of_block:
+            if one.note and abs(one.change.value) >= _LEAST_SEEN:
+                unclaimed.setdefault(one.note, []).append(f"{one.words} without {name}")
+    return lines + [f"Seen, not claimed: {join_words(seen)} ({note})." for note, seen in unclaimed.items()]
+
+
+def named_lines(result: AblationResult) -> list[str]:
+    """What blocks do to each further score that the scorer gives by name, a line for each score."""
+    margin, lines = result.study.request.margin, []
+    for found in result.named:
+        said = [
+            f"{entry.block} {entry.verdict}, {interval_words(entry.effect)}"
+            for entry in found.verdicts
+            if entry.verdict not in ("no worse without it", "undecided", "not tested")
+        ]
+        for verdict, words in (
+            ("no worse without it", f"no worse without {{}} alone (margin {margin:g})"),
+            ("undecided", "{} undecided"),
+            ("not tested", "{} not tested"),
+        ):
+            blocks = [entry.block for entry in found.verdicts if entry.verdict == verdict]
+            said += [words.format(join_words(blocks))] if blocks else []
+        lines.append(f"Score {found.score} ({found.full:.2f} with the full prompt): {'; '.join(said)}.")
     return lines
 
 

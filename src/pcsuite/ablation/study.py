@@ -106,6 +106,12 @@ class Study:
         return adapter_of(self.model.provider).takes_items
 
     @property
+    def varies(self) -> bool:
+        """Whether the same prompt asked again may be answered otherwise whatever the regime: a system of the user's,
+        unless it says that it is deterministic."""
+        return self.asks_target and not self.model.provider_options().get("deterministic", False)
+
+    @property
     def token_measure(self) -> str:
         """The measure that a shorter prompt saves: a model's prompt tokens; all that a target says it took."""
         return "total_tokens" if self.asks_target else "prompt_tokens"
@@ -313,17 +319,43 @@ class Study:
 
         Two ablations of one name must agree in it.
         """
+        return digest([*self._made_of(), *(study.fingerprint() for study in self.beside)])
+
+    def _made_of(self) -> list[Any]:
         content = [item.identity() for item in self.task.items] if self.task.items is not None else None
-        return digest(
-            [
-                [[block.name, block.text] for block in self.prompt.blocks],
-                self.task.spec.model_dump(mode="json"),
-                None if content is None else sha256_hex(json.dumps(content, sort_keys=True)),
-                self.model_id,
-                self.model.model_dump(mode="json"),
-                *([self.task.scorer.stamp] if self.task.scorer is not None else []),
-                *(study.fingerprint() for study in self.beside),
-            ]
+        return [
+            [[block.name, block.text] for block in self.prompt.blocks],
+            self.task.spec.model_dump(mode="json"),
+            None if content is None else sha256_hex(json.dumps(content, sort_keys=True)),
+            self.model_id,
+            self.model.model_dump(mode="json"),
+            *([self.task.scorer.stamp] if self.task.scorer is not None else []),
+        ]
+
+    def note(self) -> str:
+        """What is written beside the ablation: the fingerprint, and a line for each of its parts that may change."""
+        blocks, task, items, model_id, model, *scorer = self._made_of()
+        of_model = (
+            "its files, its folder or its options" if self.asks_target else "its address or its options"
+        )
+        parts = {
+            "prompt or split": blocks,
+            "task": task,
+            "table": items,
+            f"{model_id} ({of_model})": model,
+            "scorer": scorer,
+            "set of models or tables": [study.fingerprint() for study in self.beside],
+        }
+        lines = [f"{digest(value)[:16]} {name}" for name, value in parts.items()]
+        return "\n".join([self.fingerprint(), *lines]) + "\n"
+
+    def changed_since(self, note: str) -> str:
+        """What of this ablation is another than that of a note, in words; of a note without parts, what it can be."""
+        before = note.splitlines()[1:]
+        if not before:
+            return "prompt, split, table, model or scorer"
+        return ", ".join(
+            line.partition(" ")[2] for line in self.note().splitlines()[1:] if line not in before
         )
 
 

@@ -59,7 +59,7 @@ _MOVING: tuple[Verdict, ...] = ("helps", "hurts", "helps only as filler")
 POWER = 0.8
 MOST_SUSPECTS = 4  # six pairs, each of which is an arm of its own to pay for
 MOST_ITEMS = 1_000_000
-RAN_OUT = "the items ran out before it was decided"
+RAN_OUT, BROKEN_OFF = "the items ran out before it was decided", "the calls ended before it was decided"
 GIVEN_UP = "given up at look {} of {}: the items left would hardly have decided it"
 
 
@@ -267,14 +267,16 @@ def judge_looks(
     blocks: Sequence[str],
     arms: Mapping[str, ArmScores],
     margin: float,
+    open_end: str = RAN_OUT,
 ) -> list[BlockVerdict]:
     """A verdict for every block of an ablation that ran until decided, from the last look at it.
 
-    ``arms`` are the full prompt and the shams that were asked, on the items that were asked until then.
-    Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say. The
-    effect of a block that was decided early is free of the bias of stopping (:mod:`pcsuite.stats.early_stop`). Of
-    looks that were planned both are those of :func:`~pcsuite.contrasts.judge_planned_look`, and "helps" and "hurts" are
-    corrected over the blocks by Holm, as in a fixed design: the p-values hold at whichever look a block was stopped.
+    ``arms`` are the full prompt and the shams that were asked, on the items that were asked until then; ``open_end`` is
+    why a block is undecided that was looked at to the end. Limits are those of confidence sequences, which hold at all
+    looks of all blocks at once; so is what they say. The effect of a block that was decided early is free of the bias
+    of stopping (:mod:`pcsuite.stats.early_stop`). Of looks that were planned both are those of
+    :func:`~pcsuite.contrasts.judge_planned_look`, and "helps" and "hurts" are corrected over the blocks by Holm, as in
+    a fixed design: the p-values hold at whichever look a block was stopped.
     """
     floor, judged = at_floor(arms[FULL].values, margin), []
     bounded = {name: replace(scores, bounds=(0, 1)) for name, scores in arms.items()}
@@ -286,7 +288,7 @@ def judge_looks(
         look = looks.get(block)
         if look is None:
             judged.append(
-                BlockVerdict(block, "undecided", undefined(method, 0), 1.0, None, False, None, RAN_OUT)
+                BlockVerdict(block, "undecided", undefined(method, 0), 1.0, None, False, None, open_end)
             )
             continue
         # The look is at the prompt without the block less the full one; an effect is the block's.
@@ -316,21 +318,23 @@ def judge_looks(
                 sham.estimate if sham is not None and sham.estimate.n > 1 else None,
                 no_worse,
                 None,
-                _open_end(look) if verdict == "undecided" else note,
+                _open_end(look, open_end) if verdict == "undecided" else note,
                 most_lost=look.most_lost if no_worse else None,
             )
         )
     return judged
 
 
-def _open_end(look: Look) -> str:
+def _open_end(look: Look, otherwise: str) -> str:
     """Why a block that was looked at is undecided."""
-    return GIVEN_UP.format(look.number, look.planned) if look.stopped and look.planned else RAN_OUT
+    return GIVEN_UP.format(look.number, look.planned) if look.stopped and look.planned else otherwise
 
 
 def at_floor(full: Scores, margin: float) -> str:
     """Why nothing can be worse than the full prompt by the margin; empty where it can."""
-    score = float(np.nanmean(full)) if np.isfinite(full).any() else 0.0
+    if not np.isfinite(full).any():
+        return "no answer to the full prompt came that could be scored"
+    score = float(np.nanmean(full))
     if not contrasts.is_at_floor(score, margin):
         return ""
     return f"the full prompt scores {score:.3f}, so nothing could be worse by {margin:g}"

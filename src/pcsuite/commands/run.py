@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pcsuite._util.text import limits_text, signed
+from pcsuite._util.text import commonest, limits_text, shorten, signed
 from pcsuite.api import runs
 from pcsuite.commands import FILE, options
 from pcsuite.commands.options import Group, flag, switch
@@ -295,6 +295,8 @@ def print_summary(
     if tally.stopped_scorers:
         words.append(f"{tally.stopped_scorers} score 0 because their scorer ran out of time or memory")
     print(f"{name}: " + ", ".join(words))
+    if tally.errors:
+        print(f"  why rows failed, most often: {shorten(commonest(tally.errors), 500)}")
     for line in options.not_applicable_lines(summary.not_applicable):
         print(f"  not applicable: {line}")
     manifest = read_manifest(summary.paths.log)

@@ -28,6 +28,7 @@ from pcsuite._util.text import describe
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
+from pcsuite.config.targets import PROVIDER as TARGET
 from pcsuite.config.yaml_source import keyed_problems
 from pcsuite.engines import adapter_of
 from pcsuite.engines.adapters._http_adapter import HttpAdapter
@@ -416,7 +417,8 @@ class ModelClient:
         if self._reached:
             return
         if error.unreachable:
-            hint = "start it, or correct base_url of the model; finished rows are kept"
+            where = "--target" if self.spec.provider == TARGET else "base_url of the model"
+            hint = f"start it, or correct {where}; finished rows are kept"
             raise ServerDownError(error.message, hint=hint) from error
         self._refused += error.refuses_all
         if self._refused >= LEAST_REFUSALS and self.session.suite.profile.limits.stop_on_error_rate < 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import msgspec
@@ -37,6 +38,12 @@ class _ScoredCheck(msgspec.Struct, frozen=True):
     block: str = ""
 
 
+class _ScoredName(msgspec.Struct, frozen=True):
+    """One of several scores that a scorer gave by name."""
+
+    value: float = math.nan
+
+
 class ScoredRow(RowKey):
     """The part of a row that it is judged by: a few hundred bytes, whatever was asked and answered."""
 
@@ -45,6 +52,7 @@ class ScoredRow(RowKey):
     metrics: dict[str, Any] = msgspec.field(default_factory=dict)
     outcome: str = ""
     checks: dict[str, _ScoredCheck] = msgspec.field(default_factory=dict)
+    scores: dict[str, _ScoredName] = msgspec.field(default_factory=dict)
 
     @property
     def became(self) -> CallOutcome:

@@ -76,19 +76,21 @@ class Transcript:
     checks: list[Checked]
     stderr: str
     artifacts: str
+    took: int | None = None
+    """Steps that the answer says it took, which may be more than it tells of."""
 
     @property
     def summary(self) -> str:
         """What there is, in words: ``3 steps · 1 file changed``."""
-        files = len(self.changed) + self.more_changed
+        kept = len(self.steps) + self.more_steps
+        took = kept if self.took is None else self.took
         counts = (
-            (len(self.steps) + self.more_steps, "step"),
-            (len(self.sources), "source"),
-            (len(self.checks), "check"),
+            (took if kept else 0, "step", "" if took == kept else f" ({kept:,} told)"),
+            (len(self.changed) + self.more_changed, "file", " changed"),
+            (len(self.sources), "source", ""),
+            (len(self.checks), "check", ""),
         )
-        told = [f"{count:,} {word}{'s' if count != 1 else ''}" for count, word in counts if count]
-        if files:
-            told.insert(bool(self.steps), f"{files:,} file{'s' if files != 1 else ''} changed")
+        told = [f"{count:,} {word}{'s' if count != 1 else ''}{more}" for count, word, more in counts if count]
         told += ["standard error"] * bool(self.stderr) + ["artifacts"] * bool(self.artifacts)
         return " · ".join(told)
 
@@ -117,6 +119,7 @@ def transcript_of(row: Mapping[str, Any]) -> Transcript | None:
         checks=[_checked(str(name), _mapping(check)) for name, check in list(checks.items())[:MOST_ENTRIES]],
         stderr=_text(generation.get("stderr")),
         artifacts=_text(generation.get("artifacts")),
+        took=generation.get("steps") if isinstance(generation.get("steps"), int) else None,
     )
     return told if told.summary or told.changes_note else None
 

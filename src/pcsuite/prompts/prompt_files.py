@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from pcsuite._util.files import unreadable_text
@@ -33,6 +33,10 @@ from pcsuite.prompts.verbatim import FILE, chat_piece, file_head
 PLACE, WHOLE_FILE, SKILL = "place", "file", "skill"
 """Kinds of block: where a file stands, which nobody reads; all of a file; all of a folder of them."""
 _SKILL_FILE = "SKILL.md"
+_FOR_SOME_FILES = re.compile(
+    rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?:(?!---).*\n)*?(?:(?:globs|paths|applyTo):[ \t]*\S|alwaysApply:[ \t]*false)"
+)
+"""Front matter by which a rule holds for some files alone, or where it is asked for."""
 _PROSE = frozenset({".md", ".mdc", ".txt", ".rst", ".markdown", ""})
 _PROMPT_NAMES = frozenset({"mcp.json", ".mcp.json"})
 _HIDDEN = frozenset({".claude", ".codex", ".cursor", ".gemini", ".github", ".vscode", ".windsurf"})
@@ -359,3 +363,25 @@ def markable_files(prompt: SplitPrompt) -> dict[str, int]:
         and not member.binary
         and (not member.group or Path(member.path).name.lower() == _SKILL_FILE.lower())
     }
+
+
+def files_read_when_needed(prompt: SplitPrompt) -> dict[str, str]:
+    """Files of a prompt that a system reads only where a task calls for them, each with what they are.
+
+    A skill and what lies beside it, a rule for some files alone, and a file of rules in a folder below another of its
+    name: whoever asks about marks has no task that needs them.
+    """
+    if not isinstance(prompt.source, FilesSource):
+        return {}
+    places = {PurePosixPath(member.path) for member in prompt.source.members}
+    found = {}
+    for path, content in prompt.files().items():
+        place = PurePosixPath(path)
+        above = {folder / place.name for folder in place.parents if folder != place.parent}
+        if any(member.path == path and member.group for member in prompt.source.members):
+            found[path] = "part of a skill"
+        elif content is not None and _FOR_SOME_FILES.match(content):
+            found[path] = "a rule for some files"
+        elif above & places:
+            found[path] = "rules of a folder below others"
+    return found

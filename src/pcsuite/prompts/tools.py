@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pcsuite._util.text import counted
 from pcsuite.config.yaml_source import load_yaml
 from pcsuite.errors import ConfigError, PromptError
 from pcsuite.prompts.pieces import Piece
@@ -136,7 +137,7 @@ class ToolsSource(PromptSource):
         if [one.name for one in shown] != [one.name for one in descriptions]:
             raise PromptError("merged maps (<<) hide where a description stands", hint="write them out")
         parts = tuple(_parts(text, descriptions, spans))
-        words = f"at the {len(descriptions)} descriptions of its {len(tools)} tools"
+        words = f"at the {counted(len(descriptions), 'description')} of its {counted(len(tools), 'tool')}"
         return cls(original, suffix, name, PromptText(text, line=node.line, parts=parts, parted=words), cuts)
 
     @property

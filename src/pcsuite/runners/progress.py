@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,9 @@ from pcsuite.runners.drafts import FinishedRow
 _LIVE_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
 _REQUEST_EVERY_S = 0.25
 """Seconds between two looks whether somebody asked the run to stop."""
+
+
+MOST_ERRORS = 1_000
 
 
 @dataclass(slots=True)
@@ -44,6 +47,8 @@ class Tally:
     cost_usd: float = 0.0
     unpriced: int = 0
     """Rows whose cost is not known, and not in ``cost_usd``."""
+    errors: list[str] = field(default_factory=list)
+    """Why rows failed: the first :data:`MOST_ERRORS` of them."""
 
 
 class Progress:
@@ -263,6 +268,8 @@ class RowSink:
         if not self.progress.quiet:
             self.progress.refresh()
         if row.error is not None:
+            if len(tally.errors) < MOST_ERRORS:
+                tally.errors.append(row.error)
             try:
                 check_error_rate(self.done, self.failed, self._most_failed, row.error)
             except ErrorRateError as error:

@@ -38,6 +38,9 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     beside = [
         row for row in answers if all(row[AXES[axis]] == value for axis, value in selection.fixed.items())
     ]
+    beside.sort(
+        key=lambda row: row[AXES[selection.columns]] != selection.base
+    )  # what others are held against
     number, pages = page_number(request, len(beside), PAGE_ANSWERS)
     shown = beside[(number - 1) * PAGE_ANSWERS : number * PAGE_ANSWERS]
     for row in shown:

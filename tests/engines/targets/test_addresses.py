@@ -220,3 +220,30 @@ def test_a_web_page_in_place_of_an_answer_is_told_of_once(caplog):
     assert [answer["text"][:9] for answer in answers] == ["<!doctype"] * 2
     (said,) = [record.getMessage() for record in caplog.records if record.name == "pcsuite"]
     assert "its answers are web pages (<!doctype html><title>Sign in</title>)" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ({"message": "model overloaded", "type": "server"}, "model overloaded"),
+        ("rate limited", "rate limited"),
+        ({"code": 7}, '{"code": 7}'),
+    ],
+)
+def test_an_error_in_a_success_is_that_call_s_and_says_what_it_says(error, words):
+    with pytest.raises(EngineError, match="answered with an error: ") as caught:
+        asked(Chat({"error": error}))
+    assert caught.value.message.endswith(f"answered with an error: {words}")
+    assert not caught.value.refuses_all
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [(401, "--target-header 'Authorization:"), (404, "--target must be"), (302, "--target must be")],
+)
+def test_what_to_do_about_a_status_is_said_in_the_words_of_targets(status, hint):
+    with pytest.raises(EngineError) as caught:
+        asked(Chat("no", status=status))
+    assert hint in str(caught.value)
+    assert "base_url" not in str(caught.value)
+    assert "api_key_env" not in str(caught.value)

@@ -1,5 +1,6 @@
 """Commands and workers as targets: real programs, with all that goes wrong with programs."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import time
 
 import pytest
 
-from pcsuite.errors import ConfigError, EngineError
+from pcsuite.errors import ConfigError, EngineError, ServerDownError
 from support.targets import adapter_for, ask, program, request_for
 
 PYTHON = sys.executable
@@ -333,8 +334,6 @@ def test_a_worker_that_prints_anything_else_is_told_so(tmp_path):
 
 
 def test_a_second_line_is_never_taken_for_the_next_answer(tmp_path):
-    import asyncio
-
     adapter = command(
         tmp_path,
         """
@@ -346,15 +345,8 @@ def test_a_second_line_is_never_taken_for_the_next_answer(tmp_path):
         concurrency=1,
     )
 
-    async def two():
-        first = await adapter.agenerate(request_for(item={"text": "1"}))
-        await asyncio.sleep(0.2)
-        with pytest.raises(EngineError, match="a line that no call asked for"):
-            await adapter.agenerate(request_for(item={"text": "2"}))
-        await adapter.aclose()
-        return first["text"]
-
-    assert asyncio.run(two()) == "answer 1"
+    with pytest.raises(ServerDownError, match="a line that no call asked for: '\"and one more\"'"):
+        ask(adapter, request_for(item={"text": "1"}))
 
 
 def test_closing_ends_the_workers(tmp_path):
@@ -368,3 +360,50 @@ def test_a_call_in_a_folder_of_its_own_is_run_there(tmp_path):
     adapter = adapter_for(tmp_path, "pwd")
     answer = ask(adapter, request_for(folder=str(tmp_path / "copy")))[0]
     assert answer["text"] == os.path.realpath(tmp_path / "copy")
+
+
+def test_output_that_is_no_utf_8_is_told_once(tmp_path, caplog):
+    program(tmp_path, "latin.py", "import sys\nsys.stdout.buffer.write('caf\u00e9'.encode('latin-1'))")
+    answers = ask(adapter_for(tmp_path, f"{sys.executable} latin.py"), request_for(), request_for())
+    assert [answer["text"] for answer in answers] == ["caf\ufffd"] * 2
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "is not UTF-8 (byte 0xe9 at 3)" in told
+
+
+async def in_turn(adapter, *requests):
+    """One answer after the other, by the same worker."""
+    try:
+        return [(await adapter.agenerate(request))["text"] for request in requests]
+    finally:
+        await adapter.aclose()
+
+
+def test_an_answer_to_another_call_ends_the_run(tmp_path):
+    source = """
+        import json, sys
+        for line in sys.stdin:
+            call = json.loads(line)
+            print(json.dumps({"output": "x", "call": call["call"] - call["item"]["late"]}), flush=True)
+        """
+    good, late = request_for(item={"late": 0}), request_for(item={"late": 1})
+    options = {"worker": True, "concurrency": 1}
+    assert asyncio.run(in_turn(command(tmp_path, source, **options), good, good)) == ["x", "x"]
+    with pytest.raises(ServerDownError, match="answered call 1, and was asked call 2"):
+        asyncio.run(in_turn(command(tmp_path, source, **options), good, late))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks how much of a pipe was read")
+def test_a_line_before_the_question_was_read_is_no_answer(tmp_path):
+    """It is written while the call is under way, so that nothing lay there before."""
+    source = """
+        import json, sys, time
+        sys.stdin.readline()
+        print('"first"', flush=True)
+        time.sleep(1)
+        print('"log"', flush=True)
+        time.sleep(1)
+        for line in sys.stdin:
+            print('"second"', flush=True)
+        """
+    with pytest.raises(ServerDownError, match="no call asked for: '\"log\"'"):
+        asyncio.run(in_turn(command(tmp_path, source, worker=True, concurrency=1), *[request_for()] * 2))

@@ -418,3 +418,32 @@ def test_a_function_that_swallows_its_cancellation_holds_up_nobody(tmp_path):
     assert done.stdout.split() == ["out_of_time"] * 3, done.stderr
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
+
+
+PRINTING = """
+    import asyncio, sys, threading
+    async def later(prompt, item):
+        print("begun", item["n"])
+        await asyncio.sleep(0.02)
+        sys.stdout.writelines(["done ", str(item["n"])])
+        return prompt
+    def plain(prompt, item):
+        print("begun", item["n"])
+        return prompt
+"""
+
+
+@pytest.mark.parametrize(("name", "said"), [("later", "begun {0}\ndone {0}"), ("plain", "begun {0}")])
+def test_what_a_function_prints_stays_with_its_own_answer(tmp_path, capsys, name, said):
+    adapter = function(tmp_path, PRINTING, name, concurrency=8)
+    answers = ask(adapter, *(request_for(item={"n": n}) for n in range(8)))
+    assert [answer["stderr"] for answer in answers] == [said.format(n) for n in range(8)]
+    print("ours")
+    assert capsys.readouterr().out == "ours\n"
+
+
+def test_of_much_that_is_printed_the_end_is_kept(tmp_path):
+    source = "def answer(prompt):\n    for n in range(5000): print(n)\n    return prompt"
+    kept = one(tmp_path, source)["stderr"]
+    assert len(kept) <= 4_000
+    assert kept.endswith("4998\n4999")

@@ -164,7 +164,9 @@ class AddressTarget:
         text = _decoded_by(reply.body, kind)
         if not 200 <= reply.status < 300:
             error = status_error(reply.status, text, retry_after_seconds(reply.headers), None)
-            raise error.reworded(redact(f"{self.name}: {error.message}"), hint=error.hint)
+            raise error.reworded(
+                redact(f"{self.name}: {error.message}"), hint=_status_hint(reply.status, error.hint)
+            )
         if "event-stream" in kind:
             raise EngineError(
                 f"{self.name} streams events, and an answer is read whole",
@@ -200,6 +202,15 @@ class AddressTarget:
             raise EngineError(
                 f"{self.name}: the response is no JSON ({shorten(str(error), 80)})", retryable=True
             ) from None
+
+
+def _status_hint(status: int, hint: str | None) -> str | None:
+    """What to do about a status, in the words of targets: what a model's entry calls otherwise is not theirs."""
+    if status in (401, 403):
+        return "a secret goes by its variable: --target-header 'Authorization: Bearer $APP_TOKEN'"
+    if status == 404 or 300 <= status < 400:
+        return "--target must be the final address that answers a POST"
+    return hint
 
 
 def _decoded_by(body: bytes, kind: str) -> str:

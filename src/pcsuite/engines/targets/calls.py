@@ -30,8 +30,8 @@ ANSWER_KEYS = (
     "output", "tokens", "cost_usd", "steps", "tool_calls", "transcript", "loaded", "artifacts", "seed_honoured",
 )  # fmt: skip
 """What an answer that is an object may say; ``output`` it must."""
-_NOTES = "\n"
-"""What stands for notes among the keys that were warned of."""
+_NOTES, _BYTES = "\n", "\xff"
+"""What stands for notes, and for bytes that are no text, among the keys that were warned of."""
 _MOST_TRIES = 1_000
 _MEANT = re.compile(r"\s*\{\s*[\"']output[\"']\s*:")
 _PROMPT_TOKENS = ("prompt_tokens", "input_tokens", "prompt", "input")
@@ -51,6 +51,8 @@ class TargetCall:
     files: Mapping[str, str]
     folder: str = ""
     """Where a command is run; empty for the target's own folder."""
+    number: int = 0
+    """Of a worker's calls, which one it is: an answer that gives it back as ``call`` is held to it."""
 
     @classmethod
     def of(cls, request: Request) -> TargetCall:
@@ -70,7 +72,8 @@ class TargetCall:
     def document(self) -> dict[str, Any]:
         """The call as one JSON object: ``prompt`` or ``messages``, as the prompt is written, item, seed and files."""
         asked = {"messages": self.messages} if self.prompt is None else {"prompt": self.prompt}
-        return {**asked, "item": dict(self.item), "seed": self.seed, "files": dict(self.files)}
+        numbered = {"call": self.number} if self.number else {}
+        return {**asked, "item": dict(self.item), "seed": self.seed, "files": dict(self.files), **numbered}
 
     def line(self) -> bytes:
         """The document on one line of ASCII: no line separator of Unicode can part it."""
@@ -104,6 +107,20 @@ class AnswerReader:
     def __init__(self, name: str) -> None:
         self.name = name
         self._told: set[str] = set()
+
+    def decoded(self, output: bytes) -> str:
+        """What a command printed, as a text; bytes that are no UTF-8 become ``�``, which is warned of once."""
+        try:
+            return output.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if _BYTES not in self._told:
+                self._told.add(_BYTES)
+                _LOGGER.warning(
+                    "%s: what it prints is not UTF-8 (byte 0x%02x at %d): have it write UTF-8, in Python for example"
+                    " with PYTHONIOENCODING=utf-8",
+                    self.name, output[error.start], error.start,
+                )  # fmt: skip
+            return output.decode("utf-8", "replace")
 
     def text(self, text: str) -> Generation:
         """An answer as a command prints it: a JSON object with ``output``, or anything else as it is.
@@ -146,6 +163,9 @@ class AnswerReader:
                     hint='answer "…", or {"output": …}',
                 )
             value = {"output": value}
+        if "output" not in value and value.get("error"):
+            # The usual way to say in an answer that there is none: this call's, and not of every other.
+            raise EngineError(f"{self.name} answered with an error: {_error_words(value['error'])}")
         if "output" not in value:
             have = ", ".join(map(str, list(value)[:6])) or "nothing"
             raise self._wrong(
@@ -262,6 +282,13 @@ class AnswerReader:
     def _wrong(self, problem: str, hint: str | None = None) -> EngineError:
         colon = ":" if problem.startswith("'") else ""
         return EngineError(f"{self.name}{colon} {problem}", hint=hint, refuses_all=True)
+
+
+def _error_words(error: Any) -> str:
+    """What an answer's ``error`` says: a text, or the message of an object as services write it."""
+    if isinstance(error, Mapping):
+        error = next((error[key] for key in ("message", "detail", "error") if error.get(key)), error)
+    return shorten(error if isinstance(error, str) else _as_json(error))
 
 
 def _as_json(value: Any) -> str:

@@ -7,7 +7,9 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from pcsuite._util import signals
@@ -16,7 +18,7 @@ from pcsuite._util.secrets import redact, redacted_end
 from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.engines.targets.calls import STDERR_KEPT, AnswerReader, TargetCall, out_of_time
-from pcsuite.errors import ConfigError, EngineError
+from pcsuite.errors import ConfigError, EngineError, ServerDownError
 
 MOST_OUTPUT = 16 << 20
 """Bytes that a command may write to its standard output for one call."""
@@ -48,6 +50,7 @@ class CommandTarget:
         self._reader = AnswerReader(name)
         self._threads = ThreadPoolExecutor(concurrency, "target")
         self._lock = threading.Lock()
+        self._numbers = count(1)
         self._running: set[Child] = set()
         self._idle: list[Child] = []
         self._answered = False
@@ -135,18 +138,18 @@ class CommandTarget:
             raise self._failed(reply)
         if reply.status != 0:
             raise EngineError(f"{self.name} ended with {_status(reply.status)}{_last_lines(stderr)}")
-        answer = self._reader.text(reply.output.decode("utf-8", "replace"))
+        answer = self._reader.text(self._reader.decoded(reply.output))
         return self._finished(answer, reply, stderr)
 
     def _ask_worker(self, call: TargetCall, started: Callable[[Child], object]) -> Generation:
-        child, kept = self._taken(call.folder), True
+        child, kept, number = self._taken(call.folder), True, next(self._numbers)
         if child is None:
             child = self._start(call.folder, started)
         else:
             started(child)
         try:
             reply = child.talk(
-                call.line(),
+                replace(call, number=number).line(),
                 seconds=self._seconds,
                 most_bytes=MOST_OUTPUT,
                 keep_errors=4 * STDERR_KEPT,
@@ -169,7 +172,7 @@ class CommandTarget:
             if reply.end != "line":
                 raise self._failed(reply)
             kept = False  # what cannot be read says that the worker is not where we think it is
-            answer = self._read_line(reply.output)
+            answer = self._read_line(reply.output, number)
             kept = self._answered = True
             return self._finished(answer, reply, stderr)
         finally:
@@ -191,8 +194,16 @@ class CommandTarget:
             self._end(child)
         return None
 
-    def _read_line(self, line: bytes) -> Generation:
-        text = line.decode("utf-8", "replace")
+    def _out_of_step(self, what: str) -> ServerDownError:
+        """What ends the run: of a worker's answers nobody knows any more to which calls they belong."""
+        return ServerDownError(
+            f"{self.name}: the worker {what}. Answers may have been taken for those of other calls",
+            hint="it answers each line with exactly one line of JSON, in turn, and may give 'call' back; then start"
+            " anew (--overwrite)",
+        )
+
+    def _read_line(self, line: bytes, number: int) -> Generation:
+        text = self._reader.decoded(line)
         try:
             value = read_json(text)
         except ValueError:
@@ -201,16 +212,14 @@ class CommandTarget:
                 hint="standard output is for answers alone, a line of JSON each; write notes to standard error",
                 refuses_all=True,
             ) from None
+        if isinstance(value, dict) and (given := value.pop("call", number)) != number:
+            raise self._out_of_step(f"answered call {shorten(str(given), 20)}, and was asked call {number}")
         return self._reader.value(value)
 
-    def _failed(self, reply: Reply) -> EngineError:
+    def _failed(self, reply: Reply) -> EngineError | ServerDownError:
         if reply.end == "unasked":
             text = shorten(redact(reply.output.decode("utf-8", "replace")).strip(), 120)
-            return EngineError(
-                f"{self.name}: the worker wrote a line that no call asked for: {text!r}",
-                hint="it answers each line with exactly one line of JSON",
-                refuses_all=True,
-            )
+            return self._out_of_step(f"wrote a line that no call asked for: {text!r}")
         if reply.end == "too much":
             return EngineError(f"{self.name} wrote more than {MOST_OUTPUT >> 20} MB to its standard output")
         return EngineError(f"{self.name} was stopped", retryable=True)

@@ -9,20 +9,23 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO, cast
 
 from pcsuite._util import code, signals
 from pcsuite._util.files import unreadable_text
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.secrets import redacted_end
 from pcsuite._util.text import describe
 from pcsuite._util.threads import leave_working_folder
 from pcsuite.config.targets import imported_beside
 from pcsuite.engines.adapters.base import Generation
-from pcsuite.engines.targets.calls import AnswerReader, TargetCall, out_of_time
+from pcsuite.engines.targets.calls import STDERR_KEPT, AnswerReader, TargetCall, out_of_time
 from pcsuite.errors import ConfigError, EngineError
 
 ARGUMENTS = ("prompt", "messages", "item", "seed", "files")
@@ -65,13 +68,20 @@ class FunctionTarget:
     async def ask(self, call: TargetCall) -> Generation:
         """The answer to a call; what the function raises is a failed call with file and line."""
         arguments = self._arguments_of(call)
+        with _keeping_prints() as said:
+            answer = await self._answer(arguments)
+            if printed := _printed(said):
+                answer["stderr"] = printed
+        return answer
+
+    async def _answer(self, arguments: Mapping[str, Any]) -> Generation:
         started, surroundings = time.monotonic(), _Surroundings.now()
         task: asyncio.Future[Any]
-        if self.is_async:
-            task = asyncio.ensure_future(_contained(self._function(**arguments)))
-        else:
-            task = _in_thread(lambda: self._function(**arguments))
         try:
+            if self.is_async:
+                task = asyncio.ensure_future(_contained(self._function(**arguments)))
+            else:
+                task = _in_thread(lambda: self._function(**arguments))
             value = await self._in_time(task, started)
             if inspect.isawaitable(value):
                 value = await self._in_time(asyncio.ensure_future(_contained(value)), started)
@@ -147,6 +157,63 @@ class FunctionTarget:
         """``app.py:12: ``, the innermost line of the function's own file; empty where there is none."""
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self._file]
         return f"{Path(self._file).name}:{frames[-1].lineno}: " if frames else ""
+
+
+_said: ContextVar[deque[str] | None] = ContextVar("said", default=None)
+"""What the call under way has printed; a call's tasks and its thread have its context."""
+_MOST_PRINTS = 2_000
+
+
+class _PerCall:
+    """Standard output to which calls print: what they say belongs to their rows, and not into the result."""
+
+    def __init__(self, output: TextIO) -> None:
+        self.output = output
+
+    def write(self, text: str) -> int:
+        """Keep what a call prints; anything else goes where it would have gone."""
+        said = _said.get()
+        if said is None:
+            return self.output.write(text)
+        said.append(text[-STDERR_KEPT:])
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.output, name)
+
+
+_printing = threading.Lock()
+_under_way = 0
+
+
+@contextmanager
+def _keeping_prints() -> Iterator[deque[str]]:
+    """Standard output is :class:`_PerCall` until the last call that is under way has ended; yields what one prints."""
+    global _under_way
+    with _printing:
+        _under_way += 1
+        if not isinstance(sys.stdout, _PerCall):
+            sys.stdout = cast(TextIO, _PerCall(sys.stdout))
+    said: deque[str] = deque(maxlen=_MOST_PRINTS)
+    before = _said.set(said)
+    try:
+        yield said
+    finally:
+        _said.reset(before)
+        with _printing:
+            _under_way -= 1
+            if not _under_way and isinstance(sys.stdout, _PerCall):
+                sys.stdout = sys.stdout.output
+
+
+def _printed(said: Iterable[str]) -> str:
+    """The end of what a call printed, as a row keeps it."""
+    return redacted_end("".join(said).encode("utf-8", "replace"), STDERR_KEPT, kept=4 * STDERR_KEPT).strip()
 
 
 class _TimeIsUpError(Exception):
@@ -228,7 +295,8 @@ def _in_thread(job: Callable[[], Any]) -> asyncio.Future[Any]:
         with suppress(RuntimeError):  # the loop is gone: nobody waits for it any more
             loop.call_soon_threadsafe(settle, value, error)
 
-    threading.Thread(target=work, name="target-function", daemon=True).start()
+    inside = copy_context()
+    threading.Thread(target=inside.run, args=(work,), name="target-function", daemon=True).start()
     return future
 
 
