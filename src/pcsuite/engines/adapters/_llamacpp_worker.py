@@ -267,7 +267,8 @@ class _Engine:
     def _beginning_of(self, body: dict[str, Any], chat: bool, beginning: list[int]) -> tuple[list[int], int]:
         """The tokens that the prompt begins with, and the characters of it that they are.
 
-        The last word goes with the rest: how it is split into tokens may depend on what follows.
+        The last word goes with the rest: how it is split into tokens may depend on what follows. So do further words
+        whose last token goes on into what follows them, as a full stop does before an empty line in Qwen's vocabulary.
         """
         index, count, characters = beginning
         if chat:
@@ -282,15 +283,22 @@ class _Engine:
                 text = self._ask("POST", "/apply-template", {"messages": shared})["prompt"].split(ITEM)[0]
             else:
                 text = known
-            words = text.rstrip()
-            words = words[: max(words.rfind(" "), words.rfind("\n"), 0)].rstrip()
-            asked = {"content": words, "add_special": True, "parse_special": True}
-            tokens = self._ask("POST", "/tokenize", asked)["tokens"]
+            whole, words = self._tokens(text), text.rstrip()
+            tokens = whole
+            while words and (tokens is whole or whole[: len(tokens)] != tokens):
+                words = words[: max(words.rfind(" "), words.rfind("\n"), 0)].rstrip()
+                tokens = self._tokens(words)
             if len(self._beginnings) >= BEGINNINGS_KNOWN:
                 self._beginnings.clear()
             self._beginnings[known] = tokens, len(text) - len(words)
         tokens, left_out = self._beginnings[known]
         return tokens, max(0, characters - left_out)
+
+    def _tokens(self, text: str) -> list[int]:
+        """The tokens of a prompt, or of its beginning."""
+        asked = {"content": text, "add_special": True, "parse_special": True}
+        tokens: list[int] = self._ask("POST", "/tokenize", asked)["tokens"]
+        return tokens
 
     def _end_token(self) -> int:
         """The token that ends an answer."""

@@ -162,7 +162,7 @@ class LlamaCppAdapter(ModelAdapter):
             **self.options.chat_facts(self._chat),
             "threads": str(self.options.threads),
             "prefix_reuse": str(self.options.prefix_reuse),
-            **({"beginnings": "apart"} if self._cuts else {}),
+            **({"beginnings": "apart, between words"} if self._cuts else {}),
         }
 
     def close(self) -> None:
