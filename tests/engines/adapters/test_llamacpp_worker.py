@@ -65,7 +65,7 @@ def engine_with(monkeypatch):
     engines = []
 
     def make(kept, context_tokens=512):
-        engine = _Engine("m.gguf", context_tokens, 1, True, kept)
+        engine = _Engine("m.gguf", context_tokens, 1, 1, True, kept)
         monkeypatch.setattr(engine, "_ask", engine._server.ask)
         engines.append(engine)
         return engine
