@@ -69,7 +69,7 @@ def test_the_llama_worker_is_started_with_the_list(monkeypatch):
 
     monkeypatch.setattr(_llamacpp_pool.subprocess, "Popen", popen)
     with pytest.raises(FileNotFoundError):
-        _llamacpp_pool.Worker({"threads": 1, "kept_beginnings": 1}, lambda worker: None)
+        _llamacpp_pool.Worker({"threads": 1, "slots": 1, "kept_beginnings": 1}, lambda worker: None)
     assert not KEYS.keys() & seen.keys()
     assert seen["OMP_NUM_THREADS"] == "1"
 

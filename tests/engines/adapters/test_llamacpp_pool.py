@@ -16,18 +16,18 @@ class RecordingWorker:
         self.alive = True
         self.read = deque(maxlen=settings["kept_beginnings"])
         self.sent: list[str] = []
-        self._future = None
+        self._slots = settings["slots"]
+        self._futures = []
 
     hold = Worker.hold
 
     def send(self, request, future, timeout_s=None):
-        assert self._future is None, "a worker answers one request at a time"
+        assert len(self._futures) < self._slots, "a worker answers one request a slot at a time"
         self.sent.append(request["body"])
-        self._future = future
+        self._futures.append(future)
 
     def answer(self):
-        future, self._future = self._future, None
-        future.set_result({})
+        self._futures.pop(0).set_result({})
         self.on_free(self)
 
     def close(self):
@@ -35,16 +35,26 @@ class RecordingWorker:
 
 
 @pytest.fixture
-def pool(monkeypatch):
+def pool_of(monkeypatch):
     monkeypatch.setattr(_llamacpp_pool, "Worker", RecordingWorker)
-    settings = {
-        "model": "model.gguf",
-        "context_tokens": 512,
-        "threads": 1,
-        "prefix_reuse": True,
-        "kept_beginnings": 1,
-    }
-    return LlamaCppPool(settings, size=2, timeout_s=1.0)
+
+    def make(slots):
+        settings = {
+            "model": "model.gguf",
+            "context_tokens": 512,
+            "threads": 1,
+            "slots": slots,
+            "prefix_reuse": True,
+            "kept_beginnings": 1,
+        }
+        return LlamaCppPool(settings, size=2, timeout_s=1.0)
+
+    return make
+
+
+@pytest.fixture
+def pool(pool_of):
+    return pool_of(slots=1)
 
 
 def ask(pool, *names):
@@ -61,6 +71,21 @@ def test_each_worker_keeps_to_the_prompt_it_has_read(pool):
     assert second.sent[:3] == ["b1", "b2", "b3"]
     assert sorted(first.sent[3:] + second.sent[3:]) == ["c1", "c2"]
     assert all(answer.done() for answer in answers)
+
+
+def test_a_worker_has_as_many_calls_as_slots(pool_of):
+    pool = pool_of(slots=2)
+    ask(pool, *"abcde")
+    first, second = pool._workers
+    assert (first.sent, second.sent) == (["a", "b"], ["c", "d"])
+    second.answer()
+    assert second.sent == ["c", "d", "e"]
+    first.alive = False
+    first.on_free(first)
+    second.answer()
+    ask(pool, *"fgh")
+    assert second.sent == ["c", "d", "e", "f"]
+    assert [worker.sent for worker in pool._workers[1:]] == [["g", "h"]]
 
 
 def test_no_worker_idles_because_the_prompt_is_another_workers(pool):
@@ -120,7 +145,7 @@ def test_a_prompt_goes_before_a_beginning(pool):
 
 
 def test_a_worker_holds_as_many_readings_as_it_keeps():
-    worker = RecordingWorker({"kept_beginnings": 2}, None)
+    worker = RecordingWorker({"slots": 1, "kept_beginnings": 2}, None)
     for reading in (Reading("a1", "a"), Reading("b1", "b"), Reading("a2", "a"), Reading("c")):
         worker.hold(reading)
     assert list(worker.read) == [Reading("a2", "a"), Reading("c")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import types
 from itertools import takewhile
@@ -64,7 +65,7 @@ def engine_with(monkeypatch):
     engines = []
 
     def make(kept, context_tokens=512):
-        engine = _Engine("m.gguf", context_tokens, 1, True, kept)
+        engine = _Engine("m.gguf", context_tokens, 1, 1, True, kept)
         monkeypatch.setattr(engine, "_ask", engine._server.ask)
         engines.append(engine)
         return engine
@@ -119,6 +120,32 @@ def test_a_state_that_cannot_be_put_back_is_read_anew(engine_with):
     assert held_in_turn(engine, A, B) == [31, 41]
     engine._server.saved = {name: [] for name in engine._server.saved}
     assert held_in_turn(engine, A, A) == [31, 0]
+
+
+@pytest.mark.parametrize(
+    ("beginning", "kept"),
+    [
+        ("Be brief.\n\nLetter: ", "Be"),  # "brief" and then ".", which goes on over the empty line
+        ("Be brief\n\nLetter: ", "Be brief"),
+        ("Say yes or no.\nLetter ", "Say yes or"),
+        ("Say (yes or no)\n\n", "Say (yes or"),
+        ("brief.\n\n", ""),
+    ],
+)
+def test_a_beginning_ends_where_no_token_goes_on(engine_with, monkeypatch, beginning, kept):
+    """Qwen's vocabulary has a stop with the empty line behind it as one token, which cut off no beginning at all."""
+    engine = engine_with(kept=2)
+    numbers: dict[str, int] = {}
+
+    def tokenize(method, path, body):
+        assert path == "/tokenize"
+        found = re.findall(r"\s?\w+|\s?[^\w\s]+\n*|\s", body["content"])
+        return {"tokens": [numbers.setdefault(token, len(numbers)) for token in found]}
+
+    monkeypatch.setattr(engine, "_ask", tokenize)
+    tokens, cut = engine._beginning_of({"prompt": beginning + "fine"}, False, [0, len(beginning), len(beginning)])
+    assert (tokens, beginning[:cut]) == (engine._tokens(kept), kept)
+    assert engine._tokens(beginning + "fine")[: len(tokens)] == tokens
 
 
 def test_files_of_dropped_states_are_closed():

@@ -1,4 +1,4 @@
-"""A pool of llama.cpp worker processes: hands requests out one per worker and restarts the dead.
+"""A pool of llama.cpp worker processes: hands requests out, one per slot of a worker, and restarts the dead.
 
 Plain threads and ``concurrent.futures.Future``, so one pool serves any number of event loops and
 synchronous callers at once.
@@ -43,7 +43,7 @@ class Worker:
         self._on_free = on_free
         self._lock = threading.Lock()
         self._owed: dict[int, Future[Any]] = {}
-        self._generating: int | None = None
+        self._generating: set[int] = set()
         self._next_id = 0
         self._fatal: str | None = None
         self._timed_out_s: float | None = None
@@ -86,7 +86,7 @@ class Worker:
             number = self._next_id
             self._owed[number] = future
             if request["op"] == "generate":
-                self._generating = number
+                self._generating.add(number)
         if timeout_s is not None:
 
             def end_hanging_process() -> None:
@@ -127,9 +127,8 @@ class Worker:
             elif "id" in message:
                 with self._lock:
                     future = self._owed.pop(message["id"])
-                    free = self._generating == message["id"]
-                    if free:
-                        self._generating = None
+                    free = message["id"] in self._generating
+                    self._generating.discard(message["id"])
                 with suppress(InvalidStateError):  # the caller may have given up waiting
                     future.set_result(message)
                 if free:
@@ -197,6 +196,7 @@ class LlamaCppPool:
         self._lock = threading.RLock()
         self._workers: list[Worker] = []
         self._idle: list[Worker] = []
+        """Workers with a free slot, each as often as it has one."""
         self._pending: deque[_Job] = deque()
         self._deaths_in_a_row = 0
         self._closed = False
@@ -224,7 +224,6 @@ class LlamaCppPool:
             worker = next((worker for worker in self._workers if worker.alive), None)
             if worker is None:
                 worker = self._spawn()
-                self._idle.append(worker)
         worker.send({"op": "tokenize", "text": text}, future)
         reply = future.result()
         if "error" in reply:
@@ -254,6 +253,7 @@ class LlamaCppPool:
     def _spawn(self) -> Worker:
         worker = Worker(self._settings, self._worker_free)
         self._workers.append(worker)
+        self._idle += [worker] * self._settings["slots"]
         return worker
 
     def _hand_out(self) -> None:
@@ -266,11 +266,11 @@ class LlamaCppPool:
             if self._idle:
                 first = self._pending[0].reading
                 worker = max(reversed(self._idle), key=lambda idle: _nearness(idle, first))
-                self._idle.remove(worker)
             elif len(self._workers) < self._size:
                 worker = self._spawn()
             else:
                 return
+            self._idle.remove(worker)
             waiting = [job for job in self._pending if not job.future.cancelled()]
             others = [other for other in self._workers if other is not worker]
             # The oldest job whose prompt this worker has read, else whose beginning it has, else that no other

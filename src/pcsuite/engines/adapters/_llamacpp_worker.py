@@ -1,6 +1,6 @@
 """One llama.cpp engine in a process of its own, driven by JSON lines. Imports nothing of the suite.
 
-stdin, first line: ``{"model", "context_tokens", "threads", "prefix_reuse", "kept_beginnings"}``; then requests
+stdin, first line: ``{"model", "context_tokens", "threads", "slots", "prefix_reuse", "kept_beginnings"}``; then requests
 ``{"id", "op": "generate", "chat": bool, "body": {…}}`` and ``{"id", "op": "tokenize", "text"}``. ``beginning`` in a
 body, ``[message, its characters, the prompt's characters]``, says how far the prompt is shared with others.
 stdout: ``{"ready": version}`` or ``{"fatal": message}``, then ``{"id", "result"}`` or ``{"id", "error"}``.
@@ -20,7 +20,8 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
@@ -129,7 +130,7 @@ class _States:
 
 
 class _Engine:
-    """The in-process llama.cpp server, one request at a time: that is what makes it repeatable.
+    """The in-process llama.cpp server. With one slot it answers one request at a time: that makes it repeatable.
 
     The kernels for one token and for many round differently, so a text can depend on how its prompt was cut into
     readings. Here that depends on the prompt alone, never on what was asked before. Its beginning is read in one go
@@ -138,10 +139,19 @@ class _Engine:
     while the slot holds it, and the beginning for the prompts that share it, whose state is kept and put back. What a
     prompt shares by chance is never used, since then the cut would lie elsewhere. A prompt without a beginning is read
     in one go from an empty slot.
+
+    With several slots as many requests are answered in the same passes, and a prompt is read on from whatever its slot
+    holds of it, as llama.cpp does by itself: texts then depend on what is asked beside them and was asked before.
     """
 
     def __init__(
-        self, model: str, context_tokens: int, threads: int, prefix_reuse: bool, kept_beginnings: int
+        self,
+        model: str,
+        context_tokens: int,
+        threads: int,
+        slots: int,
+        prefix_reuse: bool,
+        kept_beginnings: int,
     ) -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
         import xllamacpp
@@ -150,8 +160,8 @@ class _Engine:
         key = secrets.token_hex(16)
         params = xllamacpp.CommonParams()
         params.model.path = model
-        params.n_parallel = 1
-        params.n_ctx = context_tokens
+        params.n_parallel = slots
+        params.n_ctx = context_tokens * slots  # divided over them
         params.kv_unified = False
         if _States.folder:
             params.slot_save_path = _States.folder
@@ -169,8 +179,12 @@ class _Engine:
         self._asking = threading.Lock()  # tokens are counted in another thread than answers are made in
         self._log = _EngineLog()
         self._verdicts: dict[str, str | None] = {}
-        self._reuses = prefix_reuse
-        self._cuts = prefix_reuse and kept_beginnings > 0
+        self._slots = slots
+        self._free = threading.Semaphore(slots)
+        self._entering = threading.Lock()
+        self._reads_on = prefix_reuse and slots > 1
+        self._reuses = prefix_reuse and slots == 1
+        self._cuts = self._reuses and kept_beginnings > 0
         self._reused_before = False
         self._prompt: str | None = None
         """The prompt that the slot holds, ``None`` where it holds none, or only a part of one."""
@@ -188,9 +202,26 @@ class _Engine:
         ``prefer_end`` in the body: an answer that is cut is written once more, and then ends at the first place where
         the grammar allows an end. The tokens of both are counted.
         """
+        grammar: str | None = body.get("grammar")
+        # What the log says of a grammar is found beside no other request's lines.
+        with self._turn(alone=grammar is not None and grammar not in self._verdicts):
+            return self._generate(body, chat, grammar)
+
+    @contextmanager
+    def _turn(self, alone: bool) -> Iterator[None]:
+        """Wait for a slot, or for all of them."""
+        wanted = self._slots if alone else 1
+        with self._entering:
+            for _ in range(wanted):
+                self._free.acquire()
+        try:
+            yield
+        finally:
+            self._free.release(wanted)
+
+    def _generate(self, body: dict[str, Any], chat: bool, grammar: str | None) -> dict[str, Any]:
         prefers_end = body.pop("prefer_end", False)
         beginning = body.pop("beginning", None)
-        grammar: str | None = body.get("grammar")
         unknown = grammar is not None and grammar not in self._verdicts
         if grammar is not None and not unknown:
             self._enforce(grammar)
@@ -201,10 +232,12 @@ class _Engine:
                 if refusal is not None:  # it does not fit
                     return refusal
                 self._prompt = prompt
-        body = {**body, "id_slot": 0}
+        if self._slots == 1:
+            body = {**body, "id_slot": 0}
         if unknown:
             time.sleep(LOG_SETTLE_S)  # let the lines of the request before reach the log
-        self._log.mark()
+        if unknown or self._slots == 1:
+            self._log.mark()
         result = self._answer(body, chat)
         if grammar is not None and unknown and "error" not in result:
             self._verdicts[grammar] = self._log.grammar_error()
@@ -267,7 +300,8 @@ class _Engine:
     def _beginning_of(self, body: dict[str, Any], chat: bool, beginning: list[int]) -> tuple[list[int], int]:
         """The tokens that the prompt begins with, and the characters of it that they are.
 
-        The last word goes with the rest: how it is split into tokens may depend on what follows.
+        The last word goes with the rest: how it is split into tokens may depend on what follows. So do further words
+        whose last token goes on into what follows them, as a full stop does before an empty line in Qwen's vocabulary.
         """
         index, count, characters = beginning
         if chat:
@@ -282,15 +316,22 @@ class _Engine:
                 text = self._ask("POST", "/apply-template", {"messages": shared})["prompt"].split(ITEM)[0]
             else:
                 text = known
-            words = text.rstrip()
-            words = words[: max(words.rfind(" "), words.rfind("\n"), 0)].rstrip()
-            asked = {"content": words, "add_special": True, "parse_special": True}
-            tokens = self._ask("POST", "/tokenize", asked)["tokens"]
+            whole, words = self._tokens(text), text.rstrip()
+            tokens = whole
+            while words and (tokens is whole or whole[: len(tokens)] != tokens):
+                words = words[: max(words.rfind(" "), words.rfind("\n"), 0)].rstrip()
+                tokens = self._tokens(words)
             if len(self._beginnings) >= BEGINNINGS_KNOWN:
                 self._beginnings.clear()
             self._beginnings[known] = tokens, len(text) - len(words)
         tokens, left_out = self._beginnings[known]
         return tokens, max(0, characters - left_out)
+
+    def _tokens(self, text: str) -> list[int]:
+        """The tokens of a prompt, or of its beginning."""
+        asked = {"content": text, "add_special": True, "parse_special": True}
+        tokens: list[int] = self._ask("POST", "/tokenize", asked)["tokens"]
+        return tokens
 
     def _end_token(self) -> int:
         """The token that ends an answer."""
@@ -302,7 +343,7 @@ class _Engine:
 
     def _answer(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
         if not self._reuses:
-            return self._call({**body, "cache_prompt": False}, chat)
+            return self._call({**body, "cache_prompt": self._reads_on}, chat)
         result = self._call({**body, "cache_prompt": True}, chat)
         if "error" in result:
             self._prompt = self._beginning = None
@@ -395,7 +436,8 @@ def serve() -> None:
         while True:
             _answer(engine, replies, requests.get())
 
-    threading.Thread(target=generate, daemon=True).start()
+    for _ in range(settings["slots"]):
+        threading.Thread(target=generate, daemon=True).start()
     for line in sys.stdin:
         request = json.loads(line)
         if request["op"] == "generate":

@@ -1,7 +1,8 @@
 """``llamacpp``: a GGUF model on the CPU, embedded by worker processes, repeatable to the letter.
 
 Each worker answers one request at a time with one thread, without flash attention: parallel slots change
-llama.cpp's text even when greedy. ``workers`` scales instead. Rows that ask the same prompt in a row (seeds,
+llama.cpp's text even when greedy. ``workers`` scales instead; ``slots`` are there for whoever can do without
+repeatable texts, and rows name them. Rows that ask the same prompt in a row (seeds,
 greedy and sampled) have it read once, and so has the beginning that the prompts of a condition share before the item,
 in a way that leaves every text what it is for a row alone.
 
@@ -61,6 +62,9 @@ class LlamaCppOptions(ChatOptions):
     """Worker processes, which is also how many calls are answered at a time."""
     threads: int = Field(default=1, ge=1)
     """Threads of each worker."""
+    slots: int = Field(default=1, ge=1, le=64)
+    """Answers that each worker writes in the same passes. More than one is faster where answers are long, but texts then
+    depend on what else is asked: rows say ``seed_honoured: false``, and their engine names the slots."""
     context_tokens: int = Field(default=4096, ge=256)
     """Room for prompt and answer together."""
     prefix_reuse: bool = True
@@ -92,7 +96,7 @@ class LlamaCppAdapter(ModelAdapter):
         if options is None:
             raise ConfigError(f"model '{model_id}' needs 'weights' or 'path'")
         super().__init__(model_id, options)
-        self.max_concurrency = CALLS_PER_WORKER * self.options.workers
+        self.max_concurrency = max(CALLS_PER_WORKER, 2 * self.options.slots) * self.options.workers
         self._chat = True if self.options.chat is None else self.options.chat
         if self.options.weights is not None:
             entry = catalogue_entry(self.options.weights)
@@ -104,11 +108,13 @@ class LlamaCppAdapter(ModelAdapter):
             self._path = self.options.path.expanduser()
             if not self._path.is_file():
                 raise EngineError(f"model '{model_id}': there is no file {self._path}")
-        self._cuts = self.options.prefix_reuse and self.options.kept_beginnings > 0
+        self._cuts = (
+            self.options.prefix_reuse and self.options.kept_beginnings > 0 and self.options.slots == 1
+        )
         self._version = str(require("xllamacpp._version", "local").get_versions()["version"])
         settings = {
             "model": str(self._path.resolve()),
-            **self.options.model_dump(include={"context_tokens", "threads", "prefix_reuse"}),
+            **self.options.model_dump(include={"context_tokens", "threads", "slots", "prefix_reuse"}),
             "kept_beginnings": min(self.options.kept_beginnings, MOST_KEPT),
         }
         self._pool = LlamaCppPool(settings, self.options.workers, self.options.timeout_s)
@@ -162,7 +168,8 @@ class LlamaCppAdapter(ModelAdapter):
             **self.options.chat_facts(self._chat),
             "threads": str(self.options.threads),
             "prefix_reuse": str(self.options.prefix_reuse),
-            **({"beginnings": "apart"} if self._cuts else {}),
+            **({"beginnings": "apart, between words"} if self._cuts else {}),
+            **({"slots": str(self.options.slots)} if self.options.slots > 1 else {}),
         }
 
     def close(self) -> None:
@@ -237,7 +244,7 @@ class LlamaCppAdapter(ModelAdapter):
                 "finish_reason": str(choice["finish_reason"]),
                 "latency_ms": float(reply["latency_ms"]),
                 "usage": token_usage(int(counts["prompt_tokens"]), int(counts["completion_tokens"])),
-                "seed_honoured": True,
+                "seed_honoured": self.options.slots == 1,
             }
         except (KeyError, IndexError, TypeError) as error:
             raise EngineError(f"model '{self.model_id}': llama.cpp's answer lacks {error}") from error
