@@ -46,7 +46,9 @@ from pcsuite.logging.row import (
 )
 from pcsuite.prompts.conditions.conditions import expand_conditions
 from pcsuite.runners.plan import Plan, Unit, build_plan
+from pcsuite.runners.registration import register as register_plan
 from pcsuite.runners.registration import section_content
+from pcsuite.runners.run_suite import record_plan
 from pcsuite.runners.task_plan import TaskPlan
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -352,6 +354,8 @@ def restore(rows: Iterable[Answer], suite: Suite) -> int:
     }
     put = 0
     with RunLog.of(suite.profile.run) as log:
+        # What a run registers before its first row, so that it takes these for rows of its own plan.
+        record_plan(plan, log.paths.log, register_plan(plan, log))
         for key, row in found.items():
             if row.model not in models:
                 continue
