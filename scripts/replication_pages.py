@@ -59,13 +59,14 @@ def _of_model(cells: Cells, registered: bool) -> list[str]:
     found, aside = ended(cells), "" if registered else " (not registered by name, judged by the same rule)"
     engine = cells.rows[0].engine
     if found.verdict:
+        leniently = VERDICTS[cells.name](found.cells, LENIENT)
+        other = leniently.verdict != found.verdict
         lines = [
-            f"### {model}: {found.verdict}",
+            f"### {model}: {found.verdict}{f' (read leniently: {leniently.verdict})' if other else ''}",
             "",
             f"On the engine `{engine}`{aside}, after {found.items} items a task: {found.told}.",
         ]
         if cells.name != "reading_artefact":
-            leniently = VERDICTS[cells.name](found.cells, LENIENT)
             lines += ["", f"Read leniently at the same look: {leniently.verdict}; {leniently.told}."]
     else:
         lines = [f"### {model}: no verdict yet", "", f"On the engine `{engine}`{aside}. {_to_come(found)}"]
