@@ -1,10 +1,10 @@
 """How often each verdict of a replication is said in worlds whose truth is known: the tables of its page.
 
-Worlds are drawn as the replications are: 1,180 items of six tasks, two models, 20 pairs of examples a task, of which
-each item has drawn one. An item is answered rightly with probability logistic(task + item + condition + condition ×
-task + condition × pair of examples); its answers under the conditions of a contrast share the item and the luck of
-greedy decoding, so that few of them differ. The effect is in the mean score; what pairs of examples add has mean 0.
-Verdicts are said by the functions of ``scripts/replication_pages.py``, on all six tasks.
+Worlds are drawn as the replications are: 1,180 items of six tasks, 20 pairs of examples a task, of which each item has
+drawn one, and the registered looks. An item's chance of a right answer is the sum of its task's level, its own
+difficulty, the condition's effect and what the pair of examples adds under that condition (mean 0); its answers under
+two conditions share the luck of greedy decoding, so that few of them differ. Effects are those on the score as it is
+read strictly, of one model. Verdicts are said by the functions of `scripts/replication_verdicts.py`.
 Run: OMP_NUM_THREADS=1 python benchmarks/simulate_replications.py [studies] [NAME]
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,12 +20,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
-import replication_pages as pages
+import replication_rows as published
+import replication_verdicts as rules
 
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.stats.estimate import Rng
 
-MODELS = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
+MODEL = "qwen2.5-coder-0.5b"
 LEVELS = {"agnews_json": 0.6, "trec": 0.4, "boolq": 0.65, "csqa_json": 0.4, "strategyqa": 0.57, "svamp": 0.35}
 """Score of the control by task."""
 SETS = 20
@@ -49,34 +50,33 @@ class World:
     """By condition: a share of answers that only the lenient reading finds, in place of the usual one."""
 
 
-def draw(suite: Suite, world: World, rng: Rng) -> list[pages.Answer]:
+def draw(suite: Suite, world: World, rng: Rng) -> list[published.Answer]:
     """The rows of a study."""
     rows = []
     conditions = suite.profile.selection.conditions
-    shows = {name: pages.Cells("", suite, []).examples_shown([name]) for name in conditions}
-    for model in MODELS:
-        for task, level in LEVELS.items():
-            count = suite.item_limit(task) or 0
-            pairs = rng.integers(0, SETS, count)
-            # Difficulty is uniform about the level, so that an effect is one of the mean score.
-            item = np.clip(level + rng.uniform(-0.3, 0.3, count), 0.02, 0.98)
-            luck, readable = rng.random(count), rng.random(count)
-            answers = rng.choice(list("abcd"), count)
-            for name in conditions:
-                effect = world.effects.get(name, 0.0) + world.by_task * rng.standard_normal()
-                of_pair = world.by_pair * rng.standard_normal(SETS)[pairs] if shows[name] else 0.0
-                again = rng.random(count) < world.moved
-                drawn = np.where(again, rng.random(count), luck)
-                right = drawn < np.clip(item + effect + of_pair, 0, 1)
-                read = np.where(rng.random(count) < world.moved, rng.random(count), readable)
-                strict = right & (read > world.form.get(name, UNREADABLE))
-                rows += [
-                    pages.Answer(
-                        model, task, f"i{index}", str(pairs[index]), "0", name,
-                        float(strict[index]), float(right[index]), answers[index], False, "answered",
-                    )
-                    for index in range(count)
-                ]  # fmt: skip
+    shows = {name: rules.Cells("", suite, []).examples_shown([name]) for name in conditions}
+    for task, level in LEVELS.items():
+        count = suite.item_limit(task) or 0
+        pairs = rng.integers(0, SETS, count)
+        # Difficulty is uniform about the level, so that an effect is one of the mean score.
+        item = np.clip(level + rng.uniform(-0.3, 0.3, count), 0.02, 0.98)
+        luck, readable = rng.random(count), rng.random(count)
+        answers = rng.choice(list("abcd"), count)
+        for name in conditions:
+            effect = world.effects.get(name, 0.0) + world.by_task * rng.standard_normal()
+            of_pair = world.by_pair * rng.standard_normal(SETS)[pairs] if shows[name] else 0.0
+            again = rng.random(count) < world.moved
+            drawn = np.where(again, rng.random(count), luck)
+            right = drawn < np.clip(item + (effect + of_pair) / (1 - UNREADABLE), 0, 1)
+            read = np.where(rng.random(count) < world.moved, rng.random(count), readable)
+            strict = right & (read > world.form.get(name, UNREADABLE))
+            rows += [
+                published.Answer(
+                    MODEL, "simulated", task, index, f"i{index}", str(pairs[index]), "0", name,
+                    float(strict[index]), float(right[index]), answers[index], False, "answered",
+                )
+                for index in range(count)
+            ]  # fmt: skip
     return rows
 
 
@@ -97,11 +97,12 @@ WORLDS: Mapping[str, list[World]] = {
         World("twice +0.05", each("zero_twice few_twice", 0.05)),
         World("twice +0.08", each("zero_twice few_twice", 0.08)),
         World("twice and filler +0.08", each("zero_twice few_twice zero_filler few_filler", 0.08)),
+        World("twice +0.05 with examples only", each("few_twice", 0.05)),
         World("twice −0.05", each("zero_twice few_twice", -0.05)),
     ],
     "expert_roles": [
         World("no effect at all"),
-        World("one expert +0.05 on both models", each("expert", 0.05)),
+        World("one expert +0.05", each("expert", 0.05)),
         World("all experts −0.05", each("expert any_expert other_expert", -0.05)),
         World("one expert +0.10", each("expert", 0.10)),
         World("experts −0.02", each("expert any_expert other_expert", -0.02)),
@@ -109,8 +110,14 @@ WORLDS: Mapping[str, list[World]] = {
     "text_behind": [
         World("no effect at all"),
         World("pairs of examples matter more (0.10)", by_pair=0.10),
-        World("filler and line behind −0.05", each("sham_behind line_behind checks_behind", -0.05)),
-        World("filler and line behind −0.10", each("sham_behind line_behind checks_behind", -0.10)),
+        World("the line behind −0.05, nothing else", each("line_behind", -0.05)),
+        World("filler behind −0.10, nothing else", each("sham_behind", -0.10)),
+        World(
+            "filler, line and checklist behind −0.05", each("sham_behind line_behind checks_behind", -0.05)
+        ),
+        World(
+            "filler, line and checklist behind −0.10", each("sham_behind line_behind checks_behind", -0.10)
+        ),
         World("the checklist behind −0.10", each("checks_behind", -0.10)),
     ],
     "reading_artefact": [
@@ -129,25 +136,31 @@ WORLDS: Mapping[str, list[World]] = {
 }
 
 
-def verdicts(name: str, world: World, studies: int, seed: int = 48) -> Counter[str]:
-    """How often each verdict is said, strictly read."""
-    suite = load_suite(str(pages.PROFILES / f"{name}.yaml"))
-    rule: Callable[[pages.Cells, str], tuple[str, str]] = pages.VERDICTS[name]
-    said: Counter[str] = Counter()
+def verdicts(name: str, world: World, studies: int, seed: int = 48) -> Counter[tuple[str, int]]:
+    """How often each verdict is said of a model, strictly read, and after how many items a task."""
+    suite = load_suite(str(published.PROFILES / f"{name}.yaml"))
+    said: Counter[tuple[str, int]] = Counter()
     for study in range(studies):
         rng = np.random.default_rng([seed, study])
-        said[rule(pages.Cells(name, suite, draw(suite, world, rng)), pages.STRICT)[0]] += 1
+        found = rules.ended(rules.Cells(name, suite, draw(suite, world, rng)))
+        said[found.verdict, found.items] += 1
     return said
 
 
 def lines(studies: int, names: list[str]) -> Iterator[str]:
     """A table of each replication."""
+    looks = [items for items, _ in published.LOOKS]
     for name in names:
-        yield f"\n| {name}, {studies} studies | verdicts |\n|---|---|"
+        yield f"\n**{name}**, {studies} studies of one model\n"
+        yield f"| what is true | verdict, and how often | after {', '.join(map(str, looks))} items |\n|---|---|---|"
         for world in WORLDS[name]:
             said = verdicts(name, world, studies)
-            told = ", ".join(f"{verdict} {times / studies:.1%}" for verdict, times in said.most_common())
-            yield f"| {world.name} | {told} |"
+            totals: Counter[str] = Counter()
+            for (verdict, _), times in said.items():
+                totals[verdict] += times
+            for row, (verdict, times) in enumerate(totals.most_common()):
+                when = ", ".join(f"{said[verdict, items] / studies:.1%}" for items in looks)
+                yield f"| {'' if row else world.name} | {verdict} {times / studies:.1%} | {when} |"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 import yaml
@@ -264,10 +265,19 @@ def test_a_sham_keeps_marks_and_placeholders_and_no_word():
     words = set(text.replace("{{ text }}", "").replace("<", " ").lower().split())
     assert "{{ text }}" in sham
     assert sham.startswith("## ")
-    assert "\n0. " in sham
+    assert re.search(r"\n\d\. ", sham)
     assert not {"rules", "never", "guess", "number", "please", "tone", "kind"} & {
         w.strip("<>/.,:") for w in sham.lower().split()
     }, words
+
+
+def test_filler_of_solved_examples_shows_no_one_answer_again_and_again():
+    case = 'Problem:\n8 + 12 = 20\n#### 20\n{"choice": "A"}\n'
+    sham = sham_text(case * 6, filled=True)
+    assert len(sham) == len(case) * 6
+    assert len(set(re.findall(r"#### (\d\d)", sham))) > 2
+    assert "0" not in sham
+    assert len(set(re.findall(r'": "(\w)"', sham))) > 1
 
 
 def test_messages_may_name_their_block_and_neighbours_of_one_name_go_together():

@@ -1,6 +1,7 @@
 """The suite's wording: examples and question have one form, no two operators contradict each other, the first is kept."""
 
 import hashlib
+import json
 import re
 from dataclasses import replace
 from functools import cache
@@ -97,6 +98,26 @@ def test_the_two_kinds_of_task_put_their_input_alike():
         for kind in ("structured", "reasoning")
     ]
     assert texts == ["Go.\n\nInput:\n2 + 2"] * 2
+
+
+@pytest.mark.parametrize("task_id", TASKS)
+def test_examples_show_the_fields_that_the_instruction_names(task_id):
+    suite = load_suite("quickstart", {"selection.tasks": [task_id], "selection.models": ["simulated"]})
+    named = set(re.findall(r'"(\w+)"', suite.tasks[task_id].instruction))
+    for exemplar in build_plan(suite).tasks[task_id].prompting.exemplars if named else ():
+        assert set(json.loads(exemplar.output_text)) <= named
+
+
+def test_an_example_has_a_line_for_each_sentence_of_its_solution():
+    suite = load_suite("quickstart", {"selection.tasks": ["gsm8k"], "selection.models": ["simulated"]})
+    solution = "Mr. Dale pays 2 * $3 = $6. Mrs. Roe pays $6 + 1.5 = $7.5. Both pay $13.5."
+    item = Item("i", "x", {"answer": "13.5", "solution": solution})
+    assert task_evaluator(suite, "gsm8k").exemplar_answer(item).splitlines() == [
+        "Mr. Dale pays 2 * $3 = $6.",
+        "Mrs. Roe pays $6 + 1.5 = $7.5.",
+        "Both pay $13.5.",
+        "#### 13.5",
+    ]
 
 
 @pytest.mark.parametrize("task_id", ["agnews_json", "boolq", "trec"])

@@ -1,11 +1,11 @@
-"""The replications: what is registered is what is asked, and their pages are what their rows say."""
+"""The replications: what is registered is what is asked, rows come in pieces, and pages are what the rows say."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import replication_pages as pages
+import replication_rows as published
+import replication_verdicts as rules
 
 from pcsuite.config.load import load_suite
 from pcsuite.contrasts import Contrast as Difference
@@ -22,39 +24,60 @@ from pcsuite.prompts.conditions.conditions import expand_conditions
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
 
-LANDED = json.loads(pages.REGISTERED.read_text(encoding="utf-8"))
+LANDED = json.loads(published.REGISTERED.read_text(encoding="utf-8"))
 MODEL = "qwen2.5-coder-0.5b"
+CONDITIONS = {"prompt_twice": 6, "expert_roles": 8, "text_behind": 18, "reading_artefact": 12}
+BUNDLED = {"draw.example_sets": 2, "limits.max_items_per_task": 3, "limits.per_task_max_items": {}}
+"""So few items and pairs of examples as bundled tasks have."""
 
 
-@pytest.mark.parametrize("name", pages.NAMES)
+@pytest.mark.parametrize("name", published.NAMES)
 def test_what_is_registered_is_what_is_asked(name):
-    assert pages.registration(name) == LANDED[name]
+    assert published.registration(name) == LANDED[name]["design"]
+    assert set(LANDED[name]["prompts"]) == set(published.CHANCE)
 
 
-@pytest.mark.parametrize("name", pages.NAMES)
+@pytest.mark.parametrize("name", published.NAMES)
 def test_a_profile_is_complete_and_of_the_size_that_its_page_says(name):
     suite = load_suite(f"replications/{name}")
     profile, selection = suite.profile, suite.profile.selection
-    assert (len(selection.tasks), profile.limits.max_items_per_task) == (6, 200)
-    assert profile.draw.example_sets >= 10
-    conditions = set(selection.conditions)
-    assert all(set(pair) <= conditions for pair in pages.contrasts_of(suite))
-    rows = len(conditions) * 6 * 200 * 2
-    text = (pages.PAGES / f"{name}.md").read_text(encoding="utf-8")
-    assert f"{len(conditions)} conditions × 6 tasks × 200 items × 2 models: {rows:,} rows" in text
-    assert f"{rows:,} |" in (pages.PAGES / "README.md").read_text(encoding="utf-8")
+    limits = [suite.item_limit(task) for task in selection.tasks]
+    assert sorted(limits) == [180, 200, 200, 200, 200, 200]
+    assert profile.draw is not None
+    assert all(set(pair) <= set(selection.conditions) for pair in rules.contrasts_of(suite))
+    assert len(selection.conditions) == CONDITIONS[name]
+    rows = [CONDITIONS[name] * sum(min(items, limit) for limit in limits) for items, _ in published.LOOKS]
+    text = (published.PAGES / f"{name}.md").read_text(encoding="utf-8")
+    assert (
+        f"{CONDITIONS[name]} conditions × 1,180 items of 6 tasks: {rows[2]:,} rows a model, {rows[0]:,} of them up to the"
+        f" first look and {rows[1]:,} up to the second"
+    ) in text
+    assert f"{rows[2]:,} |" in (published.PAGES / "README.md").read_text(encoding="utf-8")
 
 
-def test_all_of_them_take_some_hundred_thousand_rows():
-    conditions = [
-        len(load_suite(f"replications/{name}").profile.selection.conditions) for name in pages.NAMES
-    ]
-    assert sum(conditions) * 2400 == 100_800
+def test_the_looks_share_the_error_that_is_allowed():
+    assert sum(alpha for _, alpha in published.LOOKS) == pytest.approx(0.05)
+    suite = load_suite("replications/prompt_twice")
+    assert published.LOOKS[-1][0] == suite.profile.limits.max_items_per_task
+    assert suite.profile.preregistration.alpha == 0.05
 
 
-@pytest.mark.parametrize("name", pages.NAMES)
+def test_a_key_that_comes_later_and_is_not_used_changes_no_hash():
+    suite = load_suite("replications/text_behind")
+    told = published.design_of("text_behind", suite)["tasks"]["trec"][0]
+    every = suite.tasks["trec"].model_dump(mode="json")
+    assert set(told) < set(every)
+    assert all(every[key] == value for key, value in told.items())
+
+
+def small(overrides=()):
+    """A profile's overrides for bundled items."""
+    return {**BUNDLED, **dict(overrides)}
+
+
+@pytest.mark.parametrize("name", published.NAMES)
 def test_conditions_render_pairwise_distinct_and_shams_have_the_length_of_what_they_stand_for(name):
-    suite = load_suite(f"replications/{name}", {"limits.max_items_per_task": 4})
+    suite = load_suite(f"replications/{name}", small({"limits.max_items_per_task": 2}))
     plan = build_plan(suite)
     assert not plan.not_applicable
     cells = [cell for cell in plan.cells if cell.model_id == MODEL]
@@ -75,124 +98,112 @@ def test_conditions_render_pairwise_distinct_and_shams_have_the_length_of_what_t
                 assert text["few_twice"].count(item.input_text) == 2
 
 
-@pytest.mark.parametrize("name", pages.NAMES)
+@pytest.mark.parametrize("name", published.NAMES)
 def test_pages_without_rows_say_that_nothing_was_run(name):
-    text = (pages.PAGES / f"{name}.md").read_text(encoding="utf-8")
-    assert text == pages.written(text, pages.results(name, None))
-    assert f"**Not yet run.** Registered as `{LANDED[name][:12]}`" in text
-    assert not (pages.PAGES / "rows").exists()
+    text = (published.PAGES / f"{name}.md").read_text(encoding="utf-8")
+    assert text == pages.written(
+        text, pages.results(name, published.read_rows(published.PAGES / "rows" / name))
+    )
+    if not (published.PAGES / "rows" / name).exists():
+        assert f"**Not yet run.** Registered as `{LANDED[name]['design'][:12]}`" in text
+
+
+def test_a_smaller_run_asks_the_first_of_the_same_prompts():
+    plans = [
+        build_plan(load_suite("replications/prompt_twice", small({"limits.max_items_per_task": count})))
+        for count in (2, 4)
+    ]
+    less, more = map(published.prompts_of, plans)
+    assert less.items() < more.items()
+    for task in plans[1].tasks.values():
+        ranked = published._by_rank(plans[1].suite, task)
+        assert {item.item_id for item in ranked[:2]} == {
+            item.item_id for item in plans[0].tasks[task.id].items
+        }
 
 
 # With rows of a simulated model.
 
 
-def simulated_rows(name, folder, effects):
-    """The rows of a replication on a simulated model with these effects, and where its page then is."""
+def simulated(folder, name="prompt_twice", **overrides):
+    """A replication on a simulated model that answers half the bundled items rightly."""
     models = folder / "models.yaml"
     models.write_text(
-        json.dumps(
-            {
-                "models": {
-                    "sim": {
-                        "provider": "simulated", "family": "s", "size": "1B", "base_accuracy": 0.5,
-                        "operator_effects": effects, "json_validity": 0.99,
-                    }
-                }
-            }
-        ),
+        "models: {sim: {provider: simulated, family: s, size: 1B, base_accuracy: 0.5, json_validity: 0.99}}",
         encoding="utf-8",
-    )  # fmt: skip
-    overrides = {
+    )
+    keys = {
         "selection.models": ["sim"],
         "selection.tasks": ["trec", "svamp"],
         "suite.models_ref": str(models),
         "run.output_dir": str(folder / "outputs"),
         "run.cache_dir": str(folder / "cache"),
     }
-    suite = load_suite(f"replications/{name}", overrides)
-    run_suite(suite, quiet=True)
-    return suite, folder / "outputs" / "runs" / f"replication_{name}.jsonl", overrides
+    return load_suite(f"replications/{name}", small({**keys, **overrides}))
 
 
 @pytest.fixture(scope="module")
-def twice(tmp_path_factory):
-    """A model on which the second copy does great harm."""
+def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("twice")
-    suite, log, overrides = simulated_rows("prompt_twice", folder, {"PROMPT.x2": -4.0})
-    return folder, suite, log, overrides
+    suite = simulated(folder)
+    run_suite(suite, quiet=True)
+    return suite, published.rows_of_log(folder / "outputs" / "runs" / "replication_prompt_twice.jsonl", suite)
 
 
-@pytest.mark.slow
-def test_rows_are_published_compressed_and_read_back_as_they_were(twice):
-    folder, suite, log, _ = twice
-    rows = pages.rows_of_log("prompt_twice", log, suite)
+def test_rows_are_published_in_pieces_and_read_back_as_they_were(ran, tmp_path):
+    suite, rows = ran
     plan = build_plan(suite)
-    assert len(rows) == plan.calls
+    assert len(rows) == plan.calls == 2 * 3 * 6
     drawn = {item.item_id: task.drawn(item) for task in plan.tasks.values() for item in task.items}
     assert all((row.examples, row.wording) == tuple(map(str, drawn[row.item])) for row in rows)
-    path = folder / "rows" / "prompt_twice.csv.gz"
-    assert pages.write_rows(rows, path)
-    assert pages.read_rows(path) == rows
-    first = path.read_bytes()
-    assert pages.write_rows(rows, path)
-    assert path.read_bytes() == first
-    assert gzip.decompress(first).decode().splitlines()[0] == ",".join(pages.COLUMNS)
+    assert {row.place for row in rows} == {0, 1, 2}
+    early = [row for row in rows if row.place == 0]
+    (first,) = published.publish(early, tmp_path)
+    before = first.read_bytes()
+    (second,) = published.publish(rows, tmp_path)
+    assert (first.name, second.name) == ("sim.001.csv.gz", "sim.002.csv.gz")
+    assert first.read_bytes() == before
+    assert published.read_rows(tmp_path) == rows
+    assert published.publish(rows, tmp_path) == []
+    assert gzip.decompress(before).decode().splitlines()[0] == ",".join(published.Answer._fields)
+    changed = [rows[0]._replace(score=1 - rows[0].score), *rows[1:]]
+    with pytest.raises(SystemExit, match="was published with another answer"):
+        published.publish(changed, tmp_path)
+    other = [rows[0]._replace(engine="hf", item="another")]
+    with pytest.raises(SystemExit, match="asked on hf and simulated"):
+        published.publish(other, tmp_path)
 
 
-def test_rows_that_are_too_large_are_not_published(tmp_path, monkeypatch):
-    monkeypatch.setattr(pages, "LARGEST", 100)
-    row = pages.Answer("m", "t", "i", "0", "0", "c", 1.0, 1.0, "x", False, "answered")
-    rows = [row._replace(item=f"item-{number * 7919 % 1000}") for number in range(300)]
-    assert not pages.write_rows(rows, tmp_path / "rows.csv.gz")
-    assert not (tmp_path / "rows.csv.gz").exists()
+def test_rows_that_are_too_large_are_not_published(ran, tmp_path, monkeypatch):
+    monkeypatch.setattr(published, "LARGEST", 100)
+    with pytest.raises(SystemExit, match="take more than 100 bytes"):
+        published.publish(ran[1], tmp_path / "rows")
+    assert not (tmp_path / "rows").exists()
 
 
-@pytest.mark.slow
-def test_a_page_is_written_from_a_log_and_again_from_its_rows(twice, tmp_path):
-    folder, _, log, overrides = twice
-    for name in pages.NAMES:
-        (tmp_path / f"{name}.md").write_text(
-            (pages.PAGES / f"{name}.md").read_text(encoding="utf-8"), "utf-8"
-        )
-    words = ["--log", str(log), "--to", str(tmp_path)]
-    for key, value in overrides.items():
-        words += ["--set", f"{key}={json.dumps(value)}"]
-    assert pages.main(["prompt_twice", *words]) == 0
-    text = (tmp_path / "prompt_twice.md").read_text(encoding="utf-8")
-    assert "**Verdict: contradicted.**" in text
-    assert "0 wins, " in text
-    assert "| zero_twice − zero | 0 | " in text
-    assert (tmp_path / "prompt_twice.png").stat().st_size > 5000
-    assert "commonest answer | abstained |" in text
-    assert pages.main(["--check", "--to", str(tmp_path)]) == 0
-    rows = tmp_path / "rows" / "prompt_twice.csv.gz"
-    kept = [row for row in pages.read_rows(rows) if row.task == "trec"]
-    pages.write_rows(kept, rows)
-    assert pages.main(["--check", "--to", str(tmp_path)]) == 1
-    assert folder != tmp_path
+def test_a_run_goes_on_from_published_rows(ran, tmp_path):
+    rows = ran[1]
+    suite = simulated(tmp_path)
+    published.publish([row for row in rows if row.place < 2], tmp_path / "rows")
+    assert published.restore(published.read_rows(tmp_path / "rows"), suite) == 2 * 2 * 6
+    assert published.restore(published.read_rows(tmp_path / "rows"), suite) == 0
+    asked = run_suite(suite, quiet=True)
+    log = tmp_path / "outputs" / "runs" / "replication_prompt_twice.jsonl"
+    lines = log.read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 2 * 3 * 6
+    assert sum('"restored"' in line for line in lines) == 2 * 2 * 6
+    assert published.rows_of_log(log, suite) == rows
+    assert asked is not None
 
 
-@pytest.mark.slow
-def test_a_registered_contrast_is_that_of_the_items_clustered_by_example_set(twice):
-    _, suite, log, _ = twice
-    rows = pages.rows_of_log("prompt_twice", log, suite)
-    cells = pages.Cells("prompt_twice", suite, rows)
-    found = next(
-        one
-        for one in pages.judged(cells)
-        if (one.task, one.first, one.second) == ("trec", "zero_twice", "zero")
-    )
-    by_item = {(row.condition, row.item): row for row in rows if row.task == "trec"}
-    items = sorted({item for _, item in by_item})
-    differences = [by_item["zero_twice", item].score - by_item["zero", item].score for item in items]
-    assert found.strict.estimate.value == pytest.approx(np.mean(differences))
-    arms = cells.arms("sim", ["trec"], pages.STRICT, ("zero_twice", "zero"))
-    assert list(arms["zero"].clusters) == [f"trec {by_item['zero', item].examples}" for item in items]
-    (alone,) = judge(
-        measure(arms, [Difference.of("zero_twice", "zero")], rng=np.random.default_rng(0)), Family("holm")
-    )
-    assert alone.estimate.value == found.strict.estimate.value
-    assert found.strict.p_adjusted >= alone.p_adjusted
+def test_rows_of_another_prompt_are_refused(ran, tmp_path):
+    suite = simulated(tmp_path, **{"repro.deterministic_hash_seed": "another"})
+    log = Path(ran[0].profile.run.output_dir) / "runs" / "replication_prompt_twice.jsonl"
+    with pytest.raises(SystemExit, match="its prompt is not the one that is asked"):
+        published.rows_of_log(log, suite)
+
+
+# Verdicts.
 
 
 def made(
@@ -212,9 +223,9 @@ def made(
                     strict, lenient = score(item, task)
                     answer = f"a{item % 4}"
                     rows.append(
-                        pages.Answer(model, task, f"i{item}", str(item // 10), "0", condition, strict, lenient, answer, False, "answered")
+                        published.Answer(model, "sim", task, item, f"i{item:03}", str(item % 20), "0", condition, strict, lenient, answer, False, "answered")
                     )  # fmt: skip
-    return pages.Cells(name, load_suite(f"replications/{name}"), rows)
+    return rules.Cells(name, load_suite(f"replications/{name}"), rows)
 
 
 def half(item, task):
@@ -225,46 +236,54 @@ def most(item, task):
     return (float(item % 2 or item % 10 < 6),) * 2
 
 
+def none(item, task):
+    return 0.0, 0.0
+
+
+WINS = dict.fromkeys(("zero", "zero_filler", "few", "few_filler"), half) | dict.fromkeys(
+    ("zero_twice", "few_twice"), most
+)
+"""The prompt twice is right where once is, and elsewhere too."""
+
+
+def said(name, table, **more):
+    found = rules.ended(made(name, table, **more))
+    return found.verdict, found.items
+
+
 def test_the_verdict_on_the_prompt_twice_asks_for_wins_beyond_length():
     conditions = dict.fromkeys(("zero", "zero_filler", "few", "few_filler"), half)
-    wins = {**conditions, "zero_twice": most, "few_twice": most}
-    assert pages.verdict_prompt_twice(made("prompt_twice", wins))[0] == "supported"
-    as_long = {**wins, "zero_filler": most, "few_filler": most}
-    assert pages.verdict_prompt_twice(made("prompt_twice", as_long))[0] == "supported, and not beyond length"
+    assert said("prompt_twice", WINS) == ("supported", 60)
+    # That filler does as well rests on nothing being shown, so it is said at the last look only.
+    as_long = {**WINS, "zero_filler": most, "few_filler": most}
+    assert said("prompt_twice", as_long) == ("supported, and not shown beyond length", 200)
     nothing = {**conditions, "zero_twice": half, "few_twice": half}
-    assert pages.verdict_prompt_twice(made("prompt_twice", nothing))[0] == "inconclusive"
+    assert said("prompt_twice", nothing) == ("contradicted: no difference of the margin", 200)
     losses = {**dict.fromkeys(conditions, most), "zero_twice": half, "few_twice": half}
-    assert pages.verdict_prompt_twice(made("prompt_twice", losses))[0] == "contradicted"
+    assert said("prompt_twice", losses) == ("contradicted", 60)
+    assert said("prompt_twice", {**losses, "few": half, "few_twice": most}) == ("mixed", 60)
 
 
 def test_the_verdict_on_expert_roles_needs_equivalence_shown():
-    roles = ("no_role", "expert", "any_expert", "other_expert", "child", "role_filler")
+    roles = load_suite("replications/expert_roles").profile.selection.conditions
     same = dict.fromkeys(roles, half)
-    assert pages.verdict_expert_roles(made("expert_roles", same))[0] == "supported"
+    assert said("expert_roles", same) == ("supported", 60)
     # A child's role that does harm takes nothing back; an expert's that helps does.
-    assert (
-        pages.verdict_expert_roles(made("expert_roles", {**same, "child": lambda i, t: (0.0, 0.0)}))[0]
-        == "supported"
-    )
-    assert pages.verdict_expert_roles(made("expert_roles", {**same, "expert": most}))[0] == "contradicted"
-    # Of few items nothing is shown: not significant is not equivalent.
-    few = made("expert_roles", {**same, "expert": lambda i, t: (float((i + 1) % 2),) * 2}, items=24)
-    assert pages.verdict_expert_roles(few)[0] == "inconclusive"
+    assert said("expert_roles", {**same, "child": none})[0] == "supported"
+    assert said("expert_roles", {**same, "expert": most}) == ("contradicted", 60)
+
+    # Not significant is not equivalent: what changes as often one way as the other is not settled by a few items.
+    assert said("expert_roles", {**same, "expert": lambda item, _: (float(item // 2 % 2),) * 2})[1] > 60
 
 
 def test_the_verdict_on_text_behind_tells_any_text_from_the_checklist():
     names = load_suite("replications/text_behind").profile.selection.conditions
     good = dict.fromkeys(names, most)
     behind = {name: half for name in names if name.endswith("_behind")}
-    assert (
-        pages.verdict_text_behind(made("text_behind", good | behind))[0]
-        == "any text behind the question costs score"
-    )
-    words = {"checks_behind": half}
-    assert (
-        pages.verdict_text_behind(made("text_behind", good | words))[0] == "the checklist's words cost score"
-    )
-    assert pages.verdict_text_behind(made("text_behind", good))[0] == "inconclusive"
+    assert said("text_behind", good | behind) == ("any text behind the question costs score", 60)
+    assert said("text_behind", good | {"checks_behind": half}) == ("the checklist's words cost score", 60)
+    assert said("text_behind", good) == ("text behind the question does not cost the margin", 60)
+    assert said("text_behind", good | {"line_behind": half}) == ("inconclusive", 200)
 
 
 def test_the_verdict_on_reading_compares_the_spreads_over_templates():
@@ -277,32 +296,103 @@ def test_the_verdict_on_reading_compares_the_spreads_over_templates():
 
         return score
 
-    artefact = {name: spread_out(n, lenient_too=False) for n, name in enumerate(names)}
-    cells = made("reading_artefact", {**artefact, "bare_0": half})
-    assert pages.verdict_reading_artefact(cells)[0] == "supported"
-    ((model, strict, lenient, low, high),) = pages.spreads(cells)
+    artefact = {name: spread_out(n, lenient_too=False) for n, name in enumerate(names)} | {"bare_0": half}
+    assert said("reading_artefact", artefact) == ("supported", 60)
+    ((model, strict, lenient, _, low, high),) = rules.spreads(made("reading_artefact", artefact))
     assert (model, lenient) == ("m", 0.0)
     assert strict > 0.2
     assert low < high < 0
-    real = {name: spread_out(n, lenient_too=True) for n, name in enumerate(names)}
-    assert (
-        pages.verdict_reading_artefact(made("reading_artefact", {**real, "bare_0": half}))[0]
-        == "inconclusive"
+    real = {name: spread_out(n, lenient_too=True) for n, name in enumerate(names)} | {"bare_0": half}
+    assert said("reading_artefact", real) == ("inconclusive", 200)
+
+
+def test_a_look_without_all_its_rows_is_not_taken_and_none_after_it():
+    table = dict.fromkeys(("zero", "zero_twice", "zero_filler", "few", "few_twice", "few_filler"), half)
+    table["zero_twice"] = lambda item, task: (float((item + (item % 7 == 0)) % 2),) * 2
+    whole = made("prompt_twice", table)
+    kept = [
+        row for row in whole.rows if not (row.task == "boolq" and row.condition == "few" and row.place == 70)
+    ]
+    kept = [
+        row for row in kept if not (row.task == "boolq" and row.condition == "few" and 60 <= row.place < 66)
+    ]
+    found = rules.ended(rules.Cells("prompt_twice", whole.suite, kept))
+    assert (found.verdict, found.items) == ("", 60)
+    assert found.missing == ["few on boolq (113 of 120)"]
+    text = pages.results("prompt_twice", kept)
+    assert "### m: no verdict yet" in text
+    assert "The look after 60 items settled nothing" in text
+    assert "The look after 120 items a task lacks few on boolq (113 of 120)" in text
+
+
+def test_rows_after_the_look_that_ended_a_study_change_nothing():
+    table = dict.fromkeys(("zero", "zero_filler", "few", "few_filler"), half)
+    table |= dict.fromkeys(("zero_twice", "few_twice"), lambda i, t: most(i, t) if i < 60 else none(i, t))
+    found = rules.ended(made("prompt_twice", table))
+    assert (found.verdict, found.items) == ("supported", 60)
+    text = pages.results("prompt_twice", made("prompt_twice", table, items=80).rows)
+    assert "rows were asked after that look; they change nothing" in text
+
+
+def test_every_model_has_its_own_verdict():
+    rows = made("prompt_twice", WINS, items=60, models=(MODEL, "mine")).rows
+    text = pages.results("prompt_twice", rows)
+    assert f"### {MODEL}: supported\n" in text
+    assert "### mine: supported\n" in text
+    assert text.count("not registered by name") == 1
+
+
+def test_a_contrast_is_that_of_the_items_clustered_by_example_set():
+    table = dict.fromkeys(("zero", "zero_filler", "few", "few_filler", "few_twice"), half)
+    cells = made("prompt_twice", {**table, "zero_twice": most}, tasks=("trec",), items=60)
+    found = cells.judged(rules.STRICT, ["trec"])["zero_twice", "zero"]
+    assert found.estimate.value == pytest.approx(
+        np.mean([most(i, "")[0] - half(i, "")[0] for i in range(60)])
     )
+    shown, bare = (
+        cells.arms("m", ["trec"], rules.STRICT, pair)
+        for pair in (("few_twice", "few"), ("zero_twice", "zero"))
+    )
+    assert list(shown["few"].clusters) == [f"trec {i % 20}" for i in range(60)]
+    assert bare["zero"].clusters is None
+    (alone,) = judge(
+        measure(bare, [Difference.of("zero_twice", "zero")], rng=np.random.default_rng(0)), Family("holm")
+    )
+    assert found.p_adjusted >= alone.p_adjusted
 
 
 def test_dead_cells_are_shown_and_not_counted():
     table = dict.fromkeys(("zero", "zero_twice", "zero_filler", "few", "few_twice", "few_filler"), half)
 
     def floor(item, task):
-        return (0.0, 0.0) if task == "boolq" else half(item, task)
+        return none(item, task) if task == "boolq" else half(item, task)
 
-    cells = made("prompt_twice", {**table, "zero": floor}, tasks=("trec", "boolq"))
-    assert cells.alive() == [("m", "trec")]
-    assert cells.dead("m", "boolq") == "zero scores 0.00 read leniently, below 0.1"
-    constant = replace(cells, rows=[row._replace(answer="yes") for row in cells.rows])
-    assert constant.dead("m", "trec") == "100% of zero's answers are one"
-    assert "Not counted: boolq on m" in pages.results("prompt_twice", cells.rows)
+    cells = made("prompt_twice", dict.fromkeys(table, floor), items=60)
+    assert "boolq" not in cells.live
+    assert "trec" in cells.live
+    assert cells.dead("m", "boolq") == "over all conditions 0.00 read leniently, with 0.50 by chance"
+    constant = made("prompt_twice", dict.fromkeys(table, half), tasks=("trec",))
+    constant = rules.Cells("prompt_twice", cells.suite, [row._replace(answer="LOC") for row in constant.rows])
+    assert constant.dead("m", "trec") == "100% of all readable answers are one"
+    text = pages.results("prompt_twice", cells.rows)
+    assert re.search(r"Not counted: .*boolq \(over all conditions 0\.00", text)
+
+
+def test_a_page_is_written_from_its_rows(tmp_path):
+    for name in published.NAMES:
+        (tmp_path / f"{name}.md").write_text(
+            (published.PAGES / f"{name}.md").read_text(encoding="utf-8"), "utf-8"
+        )
+    published.publish(made("prompt_twice", WINS, items=60).rows, tmp_path / "rows" / "prompt_twice")
+    assert pages.main(["prompt_twice", "--to", str(tmp_path)]) == 0
+    text = (tmp_path / "prompt_twice.md").read_text(encoding="utf-8")
+    assert "### m: supported\n" in text
+    assert "commonest answer | abstained |" in text
+    assert "12 wins and 0 losses in 12" in text
+    assert (tmp_path / "prompt_twice.png").stat().st_size > 5000
+    assert pages.main(["--check", "--to", str(tmp_path)]) == 0
+    (tmp_path / "rows" / "prompt_twice" / "m.001.csv.gz").unlink()
+    assert pages.main(["--check", "--to", str(tmp_path)]) == 1
 
 
 def test_every_condition_has_its_title():

@@ -133,3 +133,10 @@ class NumberEvaluator(SingleAnswerEvaluator):
         answer = super().plain_answer(item, value)
         solution = item.truth.get("solution")
         return f"{str(solution).strip()}\n{answer}" if solution and value != ABSTENTION else answer
+
+    def exemplar_answer(self, item: Item) -> str:
+        """A perfect answer with each sentence of its solution on a line: the rules ask for a line a calculation."""
+        return _BETWEEN_SENTENCES.sub("\n", super().exemplar_answer(item))
+
+
+_BETWEEN_SENTENCES = re.compile(r"(?<=[\w)]\.)(?<!\bM[rs]\.)(?<!\bMrs\.)(?<!\b[DS][rt]\.) (?=[A-Z])")

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 def sham_text(text: str, *, filled: bool = False) -> str:
     """A text of the same length and layout that says nothing: every word is filler of the same length and case.
 
-    White space, punctuation, list marks, headings and tag brackets stay; digits become 0. Placeholders stay too, unless
-    the text is ``filled`` with its item already, of which no word may remain.
+    White space, punctuation, list marks, headings and tag brackets stay. Numbers and single letters become changing
+    ones: filler of solved examples would else show one answer again and again. Placeholders stay too, unless the text
+    is ``filled`` with its item already, of which no word may remain.
 
     >>> sham_text("## Rules\\n- Never guess.\\n")
     '## Dolor\\n- Magna ipsum.\\n'
@@ -23,7 +24,8 @@ def sham_text(text: str, *, filled: bool = False) -> str:
         if word.startswith(("{{", "{%", "{#", "\x1e")):
             return word
         if word.isdigit():
-            return "0" * len(word)
+            counter += 1
+            return "".join(_DIGITS[(counter + i) % len(_DIGITS)] for i in range(len(word)))
         choices = _FILLER.get(len(word))
         if choices is None:
             replacement = "".join(
@@ -43,7 +45,7 @@ def sham_text(text: str, *, filled: bool = False) -> str:
 _WORDS = re.compile(r"\x1e\d+:\w+\n|[^\W\d_]+|\d+")
 _WORDS_AND_PLACEHOLDERS = re.compile(r"\x1e\d+:\w+\n|\{\{[^{}]*\}\}|\{[%#][^{}]*[%#]\}|[^\W\d_]+|\d+")
 _FILLER: Mapping[int, tuple[str, ...]] = {
-    1: ("a",),
+    1: ("a", "e", "o", "i"),
     2: ("et", "in", "ad", "ut"),
     3: ("sit", "sed", "non", "qui"),
     4: ("amet", "elit", "enim", "quis", "nisi", "ante"),
@@ -55,3 +57,4 @@ _FILLER: Mapping[int, tuple[str, ...]] = {
     10: ("incididunt", "adipiscing", "temporibus"),
     11: ("consectetur", "exercitatio"),
 }
+_DIGITS = "4739152836197254816357924685"
