@@ -184,9 +184,13 @@ def test_a_shared_beginning_is_read_once_and_every_text_is_that_of_a_row_alone(e
 @pytest.mark.model
 def test_slots_answer_at_a_time_keep_constraints_and_are_named(embedded, embedded_weights):
     adapter = LlamaCppAdapter("m", LlamaCppOptions(path=embedded_weights, workers=1, slots=4))
-    schema = Constraint("json_schema", '{"type":"object","properties":{"n":{"enum":[4711]}},"required":["n"]}')
+    schema = Constraint(
+        "json_schema", '{"type":"object","properties":{"n":{"enum":[4711]}},"required":["n"]}'
+    )
     word, broken = Constraint("regex", "(yes|no)"), Constraint("cfg", "start: WORD\n")
-    requests = [Request(f"Count to {n}.", D0, 0, (None, word, schema)[n % 3], shared_chars=9) for n in range(12)]
+    requests = [
+        Request(f"Count to {n}.", D0, 0, (None, word, schema)[n % 3], shared_chars=9) for n in range(12)
+    ]
 
     async def all_at_once():
         asked = [adapter.agenerate(request) for request in requests]
@@ -205,9 +209,9 @@ def test_slots_answer_at_a_time_keep_constraints_and_are_named(embedded, embedde
             assert answer["text"] in ("yes", "no")
         if request.constraint is schema:
             assert json.loads(answer["text"])["n"] == 4711
-    assert adapter.identity() == {name: text for name, text in embedded.identity().items() if name != "beginnings"} | {
-        "slots": "4"
-    }
+    assert adapter.identity() == {
+        name: text for name, text in embedded.identity().items() if name != "beginnings"
+    } | {"slots": "4"}
 
 
 @pytest.mark.model
