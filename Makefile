@@ -3,6 +3,7 @@ PYTHON ?= python3
 DEMO := .venv
 TEST := .venv-test
 DOCS := .venv-docs
+PEERS := .venv-peers
 # What `make check` and `make matrix` leave to `make test`.
 QUICK := not model and not subprocess and not slow and not realdata
 # The versions of Python that `make matrix` tries, where they are on this machine, and what it tries.
@@ -19,8 +20,10 @@ demo: $(DEMO)/.ready
 	$(DEMO)/bin/pcsuite models pull qwen2.5-coder-0.5b
 	$(DEMO)/bin/pcsuite ablate example
 
-test: $(TEST)/.ready lint
+test: $(TEST)/.ready $(PEERS)/.ready lint
 	$(TEST)/bin/pcsuite models pull smollm2-135m
+	PCS_INSPECT_PYTHON=$${PCS_INSPECT_PYTHON:-$(CURDIR)/$(PEERS)/bin/python} \
+	PCS_LANGCHAIN_PYTHON=$${PCS_LANGCHAIN_PYTHON:-$(CURDIR)/$(PEERS)/bin/python} \
 	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # What a change is tried with: no model, no other process, nothing slow. Types are checked beside the tests.
@@ -74,6 +77,14 @@ $(TEST)/.ready: pyproject.toml
 	$(MAKE) local-stack
 	touch $@
 
+# Tools that answer in a model's place or whose logs are read, in an environment of their own: half a minute. The
+# versions are those that the tests ran with; `make newest` does not look at them.
+$(PEERS)/.ready: Makefile
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --upgrade pip
+	$(PEERS)/bin/pip install --quiet inspect_ai==0.3.285 openai==3.51.0 langchain-core==1.7.2
+	touch $@
+
 # transformers, Outlines, Guidance and LMQL: about 2 GB and a few minutes. torch comes first, so that nothing else
 # chooses its build. Its tests skip, and say so, where it is not installed (Python 3.10).
 local-stack:
@@ -107,4 +118,4 @@ newest:
 	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile quick -m '$(QUICK)'
 
 clean:
-	rm -rf $(DEMO) $(TEST) $(DOCS) .venv-newest .venv-audit .venv-3.* build/site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(DEMO) $(TEST) $(DOCS) $(PEERS) .venv-newest .venv-audit .venv-3.* build/site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from pcsuite.ablation.picture import margin_words
+from pcsuite.ablation.sentences import margin_words
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "tutorial" / "agents.md"

@@ -1,7 +1,7 @@
-"""inspect_ai itself on the embedded model, then import. It needs an interpreter that has inspect_ai.
+"""inspect_ai itself on the embedded model, then import.
 
-Installing inspect_ai takes more than a minute, so that no test does it: ``PCS_INSPECT_PYTHON`` names the
-interpreter of an environment that has it. The fixture logs were written in the same way.
+``PCS_INSPECT_PYTHON`` names the interpreter of an environment that has it, as ``make test`` does. The fixture logs were
+written in the same way.
 """
 
 import os

@@ -66,7 +66,7 @@ def test_inspect_ai_prints_the_paired_report_after_an_evaluation_and_an_eval_set
     # Eight of the twelve right answers are lost: the exact test has p = 2 / 2 ** 8.
     text = run(["eval", "sums.py", "-T", "right=4", "--log-dir", "new"], **given)
     assert "1 regression" in text
-    assert "Broke: 8 items" in text
+    assert "broken: 8 items" in text
     text = run(["eval-set", "sums.py", "-T", "right=12", "--log-dir", "set"], **given)
     assert "set against base: 0 regressions" in text
 

@@ -6,14 +6,15 @@ import pytest
 
 from pcsuite.config.load import load_suite
 from pcsuite.config.profile import DrawSection
-from pcsuite.errors import ConfigError
+from pcsuite.errors import ConfigError, DataError
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
 from support.profiles import write_profile
 
-DRAW = {"example_sets": 6, "wordings": 3}
+# The bundled training split has six items, and no two sets share one.
+DRAW = {"example_sets": 3, "examples_per_set": 2, "wordings": 3}
 
 
 def planned(folder, *, draw=DRAW, conditions=("C0", "C2", "C5"), items=24, **sections):
@@ -30,8 +31,7 @@ def test_items_draw_the_same_in_every_condition_and_not_all_the_same(tmp_path):
     by_item = {item.item_id: {cell.drawn(item) for cell in plan.cells} for item in task.items}
     assert all(len(drawn) == 1 for drawn in by_item.values())
     drawn = [next(iter(one)) for one in by_item.values()]
-    assert {one.example_set for one in drawn} <= set(range(6))
-    assert len({one.example_set for one in drawn}) > 3
+    assert {one.example_set for one in drawn} == {0, 1, 2}
     assert {one.wording for one in drawn} == {0, 1, 2}
     assert {item.cluster for item in task.items} == {f"examples {one.example_set}" for one in drawn}
 
@@ -42,9 +42,11 @@ def test_an_item_is_shown_its_set_and_its_wording(tmp_path):
     shots = next(cell for cell in plan.cells if cell.condition.id == "C5")
     for item in task.items:
         prompt, drawn = shots.tree(item).assemble(), shots.drawn(item)
-        first, second, *others = task.example_sets[drawn.example_set]
+        first, second = task.example_sets[drawn.example_set]
+        others = [entry for shown in task.example_sets for entry in shown if entry not in (first, second)]
         assert f"{first.input_text}\nAnswer:\n{first.output_text}" in prompt
         assert second.input_text in prompt
+        assert len(others) == 4
         assert not any(entry.input_text in prompt for entry in others)
         heading = ("Examples:", "Solved cases:", "Here is how it is done:")[drawn.wording]
         assert heading in prompt
@@ -61,8 +63,8 @@ def test_without_a_draw_nothing_changes_and_with_one_rows_are_others(tmp_path):
     assert not ids[0] & ids[1]
     assert without.tasks["trec"].example_sets == ()
     # The first set is the one that everybody has without a draw.
-    assert with_draw.tasks["trec"].example_sets[0] == without.tasks["trec"].prompting.exemplars
-    assert with_draw.suite.settings["draw.example_sets"] == 6
+    assert with_draw.tasks["trec"].example_sets[0] == without.tasks["trec"].prompting.exemplars[:2]
+    assert with_draw.suite.settings["draw.example_sets"] == 3
     assert with_draw.suite.config_hash != without.suite.config_hash
 
 
@@ -102,3 +104,26 @@ def test_perturbed_prompts_beside_a_draw_are_refused(tmp_path):
 def test_a_draw_that_cannot_be_is_refused(draw):
     with pytest.raises(ValueError, match="draw|Draw|greater|less|extra"):
         DrawSection.model_validate(draw)
+
+
+def test_examples_may_be_items_that_are_not_scored(tmp_path):
+    draw = {"example_sets": 5, "examples_per_set": 2, "examples_from": "unscored", "wordings": 3}
+    task = planned(tmp_path, draw=draw, items=14).tasks["trec"]
+    shown = [entry.input_text for shown in task.example_sets for entry in shown]
+    assert len(set(shown)) == len(shown) == 10
+    assert not set(shown) & {item.input_text for item in task.items}
+    fewer = planned(tmp_path, draw=draw, items=9).tasks["trec"]
+    assert fewer.example_sets == task.example_sets  # the same whatever part is scored
+
+
+@pytest.mark.parametrize(
+    ("source", "items", "found"),
+    [("train", 24, "trec_train.jsonl has 6"), ("unscored", 20, "trec_test.jsonl has 4")],
+)
+def test_too_few_items_for_the_examples_are_named_with_a_remedy(tmp_path, source, items, found):
+    draw = {"example_sets": 4, "examples_per_set": 2, "examples_from": source}
+    with pytest.raises(
+        DataError, match=f"task 'trec': 4 sets of 2 exemplars need 8 items.*{found}"
+    ) as caught:
+        planned(tmp_path, draw=draw, items=items)
+    assert "draw.example_sets" in caught.value.hint

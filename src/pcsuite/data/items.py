@@ -431,17 +431,15 @@ def exemplars(train_items: Iterable[Item], k: int, hash_seed: str = DEFAULT_HASH
 def unscored_items(
     items: Iterable[Item], count: int, seed: int, task_id: str, hash_seed: str = DEFAULT_HASH_SEED
 ) -> list[Item]:
-    """The ``count`` items that :func:`sample_items` would take last, the very last first.
+    """The ``count`` items that :func:`sample_items` would take last, the very last first; all where there are fewer.
 
     They are the same whatever part of the items is scored, as long as that leaves them over. Items whose input
-    stands in the split more than once are none of them. Raises :class:`DataError` where there are fewer.
+    stands in the split more than once are none of them.
     """
     known = list(items)
     times = Counter(item.input_text for item in known)
     ranks = {item.item_id: (rank_of(hash_seed, seed, task_id, item.item_id), item.item_id) for item in known}
     single = [item for item in known if times[item.input_text] == 1]
-    if count > len(single):
-        raise DataError(f"{count} exemplars asked for, but the split has {len(single)} items")
     return sorted(single, key=lambda item: ranks[item.item_id], reverse=True)[:count]
 
 

@@ -277,7 +277,10 @@ def test_a_dying_worker_fails_its_call_as_retryable_and_is_replaced(embedded_wei
 
         async def kill_in_flight():
             call = asyncio.create_task(adapter.agenerate(Request(PROMPT, Decoding("d0", 0.0, 1.0, 400), 0)))
-            await asyncio.sleep(0.2)
+            # On a busy machine a call takes its time to reach the worker: one that never did is simply asked of the next.
+            idle = processor_seconds(process_id)
+            while processor_seconds(process_id) < idle + 0.05:
+                await asyncio.sleep(0.01)
             os.kill(process_id, signal.SIGKILL)
             await call
 
@@ -336,6 +339,13 @@ def test_workers_end_with_their_parent(embedded_weights):
 
 def worker_process_ids(adapter):
     return [worker._process.pid for worker in adapter._pool._workers if worker.alive]
+
+
+def processor_seconds(process_id: int) -> float:
+    """The processor time that a process has used so far."""
+    with open(f"/proc/{process_id}/stat") as stream:
+        user, system = stream.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def process_runs(process_id: int) -> bool:
