@@ -199,3 +199,33 @@ def test_calls_that_failed_do_not_pass_and_related_items_are_counted_together(tm
     assert "8 scores missing, which could hide a regression" in out
     kept = json.loads((tmp_path / "baselines" / "test_it__test_it.json").read_text())
     assert len(set(kept["clusters"]["tickets"].values())) == 10
+
+
+AGENTS = """
+def test_a_function(prompt_regression):
+    prompt_regression("prompt.md", data="tickets.csv", answer="queue", target="app.py:answer", margin=0.1)
+
+def test_a_command(prompt_regression):
+    prompt_regression("prompt.md", data="tickets.csv", answer="queue", target={COMMAND!r}, margin=0.1)
+"""
+
+
+def test_a_target_lies_beside_its_test_and_a_baseline_without_scores_is_not_written(tmp_path, run_pytest):
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    write_own_table(folder)
+    (folder / "prompt.md").write_text("Name the queue.\n")
+    (folder / "app.py").write_text("def answer(prompt, item):\n    return 'billing'\n")
+    (folder / "agent.py").write_text("raise SystemExit('no brain')\n")
+    (folder / "test_agents.py").write_text(AGENTS.replace("{COMMAND!r}", repr(f"{sys.executable} agent.py")))
+    status, said = run_pytest(tmp_path, "tests", "--pcsuite-update")
+    assert status == 1
+    assert (
+        "no answer has a score, so nothing could be held against it; why calls failed, most often: target"
+        in said
+    )
+    assert "exit status 1: no brain" in said
+    written = [path.name for path in (folder / "baselines").iterdir()]
+    assert written == ["test_agents__test_a_function.json"]
+    status, said = run_pytest(tmp_path, "tests", "-k", "function")
+    assert status == 0, said

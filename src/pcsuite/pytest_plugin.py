@@ -66,8 +66,9 @@ class PromptRegression:
         """Run ``given`` and hold it against its baseline; returns the check, or ``None`` where it wrote the baseline.
 
         ``given`` is a profile, or with ``data`` (a table) a prompt; files are looked for beside the test first.
-        ``settings`` are those of ``pcs.run`` or ``pcs.ablate`` (``model``, ``scorer``, ``limit``, ``cluster``: columns
-        that say which items are related; a sampled ``regime`` with ``seeds=5`` answers every item five times).
+        ``settings`` are those of ``pcs.run`` or ``pcs.ablate`` (``model``, ``target``, ``scorer``, ``limit``,
+        ``cluster``: columns that say which items are related; a sampled ``regime`` with ``seeds=5`` answers every item
+        five times).
         ``margin`` is how much lower a score may be. The test fails where it is reliably lower and the loss seen is over
         the margin, where scores that are missing (calls that failed) could hide that, unless ``missing="drop"``, and
         with ``undecided="fail"`` also where it is not shown to be no worse. A baseline of other items than the run's is
@@ -76,6 +77,7 @@ class PromptRegression:
         """
         import pcsuite as pcs
         from pcsuite.api.regression import check_regression
+        from pcsuite.api.targets import folder_of
         from pcsuite.errors import PcsuiteError
 
         path = self._baseline(baseline)
@@ -90,6 +92,9 @@ class PromptRegression:
             if data is not None:
                 if "scorer" in settings and isinstance(settings["scorer"], str):
                     settings["scorer"] = self._scorer(settings["scorer"])
+                if "target" in settings:
+                    beside = folder_of(settings["target"], (self._test_folder, Path.cwd()))
+                    settings = {"target_folder": beside, **settings}
                 table = self._resolved(data) if isinstance(data, (str, Path)) else data
                 settings = {"output_dir": str(where), **settings}
                 # A task's items are in the profile's cache; a table's need none.

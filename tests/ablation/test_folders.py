@@ -293,6 +293,7 @@ def test_several_files_a_skill_and_servers_at_their_places(project):
     )
     (project / "tasks.csv").write_text("task,number\n" + "".join(f"t{n},{n}\n" for n in range(20)))
     result = ablate(asked, quiet=True)
+    assert "What each part of `AGENTS.md and 3 more files` is worth" in markdown(result)
     verdicts = {entry.block: entry.verdict for entry in result.verdicts}
     assert verdicts["RULES.md:names"] == verdicts[".mcp.json:git"] == verdicts["pdf"] == "helps"
     assert verdicts["AGENTS.md:be_polite"] == verdicts[".mcp.json:web"] == "no worse without it"

@@ -51,6 +51,15 @@ def test_all_of_an_agent_is_told_in_order_and_nothing_of_it_acts():
         ),
         Step("model", [Entry("text", "Done.")]),
     ]
+    reasons = {
+        "tone": {"value": 0.25, "reason": "cold <b>"},
+        "brief": {"value": 1.0, "reason": ""},
+        "odd": None,
+    }
+    scored = transcript_of({"scores": reasons})
+    assert scored.summary == "3 further scores"
+    assert scored.scores[:2] == [("tone", "0.25", "cold <b>"), ("brief", "1.00", "")]
+    assert "<b>tone</b> 0.25 cold &lt;b&gt;" in shown(scored)
     longer = {**AGENT, "generation": {**AGENT["generation"], "steps": 7}}
     assert transcript_of(longer).summary.startswith("7 steps (2 told) · 5 files")
     page = shown(told)

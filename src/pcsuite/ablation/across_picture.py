@@ -192,7 +192,7 @@ def markdown(result: AblationResult) -> str:
         f"{label}: {counted(one.items, 'item')}" for label, one in zip(labels, result.each, strict=True)
     ]
     lines = [
-        f"## What each part of `{study.request.prompt.name}` is worth on {len(labels)} {_cells(result)}",
+        f"## What each part of `{study.request.title}` is worth on {len(labels)} {_cells(result)}",
         "",
         f"{'; '.join(counts)}; margin {study.request.margin:g}.",
         "",

@@ -20,7 +20,7 @@ from pcsuite.ablation.adherence import judge_adherence
 from pcsuite.ablation.amounts import OF_MODELS, OF_SIMULATED, OF_TARGETS, AmountChange, judge_amounts
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
 from pcsuite.ablation.arms import FULL, PromptArm, without
-from pcsuite.ablation.named_scores import judge_named
+from pcsuite.ablation.named_scores import NamedScoreEffects, judge_named
 from pcsuite.ablation.reach import Reach
 from pcsuite.ablation.reading import SIMULATED
 from pcsuite.ablation.result import AblationResult, ArmSummary
@@ -223,17 +223,7 @@ def judge_cell(cell: Cell, trim: Trim | None) -> AblationResult:
             comparisons=len(request.block_checks) * cell.cells,
             tested=not request.until,
         ),
-        named=[]
-        if request.until  # the items were chosen by looking at the score
-        else judge_named(
-            cell.measured.named(),
-            free,
-            margin=request.margin,
-            rng=named_rng("named scores", request.run_name, study.model_id),
-            missing=request.missing_policy,
-            assume=request.assume,
-            cells=cell.cells,
-        ),
+        named=_named_scores(cell),
         failure=commonest(
             row.errors[0] for arm in cell.arms for row in cell.measured.rows(arm) if row.errors
         ),
@@ -307,6 +297,22 @@ def _amounts(cell: Cell, left_out: Mapping[str, str], comparisons: int | None) -
         rng=named_rng("amounts", study.request.run_name, study.model_id),
         missing=study.request.missing_policy,
         comparisons=comparisons,
+    )
+
+
+def _named_scores(cell: Cell) -> list[NamedScoreEffects]:
+    """What blocks do to the scorer's further scores; nothing where the items were chosen by looking at the score."""
+    study, request = cell.study, cell.study.request
+    if request.until:
+        return []
+    return judge_named(
+        cell.measured.named(),
+        study.free,
+        margin=request.margin,
+        rng=named_rng("named scores", request.run_name, study.model_id),
+        missing=request.missing_policy,
+        assume=request.assume,
+        cells=cell.cells,
     )
 
 

@@ -38,7 +38,7 @@ def render_ablation(result: AblationResult) -> str:
     study, views = result.study, picture.block_views(result)
     return render_page(
         "ablation/templates/ablation.html.j2",
-        title=f"What each part of {study.request.prompt.name} is worth",
+        title=f"What each part of {study.request.title} is worth",
         headline=sentences.headline(result),
         notices=sentences.notices(result),
         facts=[
@@ -220,7 +220,7 @@ def write_png(result: AblationResult, path: Path) -> Path:
         axes.grid(False)
         axes.set_xlim(0, 11)
         axes.set_ylim(total, 0)
-        title = f"What each part of {result.study.request.prompt.name} is worth"
+        title = f"What each part of {result.study.request.title} is worth"
         axes.text(0.1, 0.3, title, fontsize=12, fontweight="bold", va="center")
         legend = "blue helps · orange hurts · grey no worse without it · hatched undecided"
         axes.text(

@@ -198,7 +198,7 @@ def markdown(result: AblationResult) -> str:
     """
     study = result.study
     lines = [
-        f"## What each part of `{study.request.prompt.name}` is worth",
+        f"## What each part of `{study.request.title}` is worth",
         "",
         f"{items_words(result.items, result.clusters)}, {study.model_id}, {study.request.regime},"
         f" margin {study.request.margin:g}.",

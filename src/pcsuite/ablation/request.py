@@ -146,6 +146,12 @@ class AblationRequest(init_task.TableRequest):
         """The prompt's file, and those beside it."""
         return (self.prompt, *self.more_prompts)
 
+    @property
+    def title(self) -> str:
+        """What is ablated, as a heading names it: the prompt's file, or the first of several and how many more."""
+        more = len(self.more_prompts)
+        return self.prompt.name + (f" and {more} more file{'s' if more > 1 else ''}" if more else "")
+
     def checks(self) -> dict[str, CheckSpec]:
         """The checks of the task, by name: ``check`` scores, the others show whether a block is followed."""
         limits = {

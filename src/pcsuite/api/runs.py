@@ -9,6 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from pcsuite._util.text import commonest, shorten
 from pcsuite.analysis.analyse import analyse_scores
 from pcsuite.analysis.asked_items import cluster_labels, clustered_scores
 from pcsuite.analysis.baseline import Baseline, is_baseline
@@ -29,6 +32,7 @@ from pcsuite.config.spellings import column_names
 from pcsuite.contrasts import Assumption
 from pcsuite.data.items import Item
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
+from pcsuite.logging.log import iter_newest_rows
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 from pcsuite.logging.row import IMPORTED
 from pcsuite.logging.segments import find_log, log_exists
@@ -282,8 +286,16 @@ class Run:
     def baseline(self) -> Baseline:
         """The run's item scores as a baseline to commit: ``run.baseline().write(path, run.metrics)``.
 
-        It holds scores and hashes of items, no texts.
+        It holds scores and hashes of items, no texts. Raises ``AnalysisError`` for a run of which no answer has a
+        score: nothing could ever be held against it.
         """
+        cells = self.scores.cells.values()
+        if not any(np.isfinite(values).any() for cell in cells for values in cell.values.values()):
+            why = commonest(row.errors[0] for row in iter_newest_rows(self.log) if row.errors)
+            raise AnalysisError(
+                f"run '{self.name}': no answer has a score, so nothing could be held against it"
+                + (f"; why calls failed, most often: {shorten(why)}" if why else "")
+            )
         return Baseline(self.scores, self.name, self.digests())
 
     def digests(self) -> dict[str, dict[str, str]]:

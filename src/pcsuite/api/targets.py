@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.config.targets import IN_MEMORY, TARGET_WORDS, target_entries
+from pcsuite.config.targets import (
+    FOLDER_KEY,
+    IN_MEMORY,
+    TARGET_WORDS,
+    TargetSpec,
+    target_entries,
+    target_entry,
+)
 from pcsuite.engines.targets.functions import remember_function, source_of
 from pcsuite.errors import ConfigError
 
@@ -19,10 +26,11 @@ def take_targets(settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The entries of the targets that settings name, by id; what says something of them is taken out of the settings.
 
     ``target`` is one, several in a list, or a mapping of names to targets. A function is known by its name; its
-    identity is its file's text. Raises ``ConfigError`` for settings of targets without one, and for a function whose
+    identity is its file's text. ``target_folder`` is where files are looked for and commands run (by default the
+    working folder). Raises ``ConfigError`` for settings of targets without one, and for a function whose
     source nobody knows and that has no ``target_version``.
     """
-    target = settings.pop("target", None)
+    target, folder = settings.pop("target", None), settings.pop("target_folder", None)
     options = {key: settings.pop(name) for name, key in TARGET_WORDS.items() if name in settings}
     options = {key: value for key, value in options.items() if value is not None and value is not False}
     for name, value in options.items():
@@ -46,7 +54,20 @@ def take_targets(settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
                 f"two targets are called '{next(iter(read))}'", hint="target={'old': …, 'new': …} names them"
             )
         entries |= read
+    for entry in entries.values():
+        if folder is not None and FOLDER_KEY in entry:
+            entry[FOLDER_KEY] = str(folder)
     return entries
+
+
+def folder_of(target: Any, folders: Sequence[Path]) -> Path:
+    """The first of some folders in which a file lies that a target names; the last of them where none does."""
+    several = target if isinstance(target, (list, tuple)) else [target]
+    named = [
+        one for one in (target.values() if isinstance(target, Mapping) else several) if not callable(one)
+    ]
+    specs = [TargetSpec.read(target_entry(str(one))[1]["target"]) for one in named]
+    return next((each for each in folders if any(spec.named_files(each) for spec in specs)), folders[-1])
 
 
 def _spec_of(target: Target, has_version: bool, name: str) -> tuple[str, dict[str, Any]]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pcsuite._util.text import figure_text
+
 MOST_STEPS = 100
 """Steps that are shown; of the others there is the number."""
 LONGEST = 4_000
@@ -76,6 +78,8 @@ class Transcript:
     checks: list[Checked]
     stderr: str
     artifacts: str
+    scores: list[tuple[str, str, str]]
+    """Further scores by name: the name, the value, and why."""
     took: int | None = None
     """Steps that the answer says it took, which may be more than it tells of."""
 
@@ -89,6 +93,7 @@ class Transcript:
             (len(self.changed) + self.more_changed, "file", " changed"),
             (len(self.sources), "source", ""),
             (len(self.checks), "check", ""),
+            (len(self.scores), "further score", ""),
         )
         told = [f"{count:,} {word}{'s' if count != 1 else ''}{more}" for count, word, more in counts if count]
         told += ["standard error"] * bool(self.stderr) + ["artifacts"] * bool(self.artifacts)
@@ -119,6 +124,10 @@ def transcript_of(row: Mapping[str, Any]) -> Transcript | None:
         checks=[_checked(str(name), _mapping(check)) for name, check in list(checks.items())[:MOST_ENTRIES]],
         stderr=_text(generation.get("stderr")),
         artifacts=_text(generation.get("artifacts")),
+        scores=[
+            (str(name), figure_text(_mapping(score).get("value")), _text(_mapping(score).get("reason")))
+            for name, score in list(_mapping(row.get("scores")).items())[:MOST_ENTRIES]
+        ],
         took=generation.get("steps") if isinstance(generation.get("steps"), int) else None,
     )
     return told if told.summary or told.changes_note else None

@@ -60,7 +60,8 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         ]
         second = next((row["run_id"] for row in beside if row["run_id"] != first), first)
     asked = request.query_params.get("steps", "")
-    with_steps = [row["run_id"] for row in shown if row["has_steps"]]
+    # Of a small run all is looked at: what is told beside an answer is more than steps (reasons of scores, say).
+    with_steps = [row["run_id"] for row in shown if row["has_steps"] or run.is_small]
     if not run.is_small:
         with_steps = [run_id for run_id in with_steps if run_id == asked]
     judged = selection.task in judges_of(run.manifest) and (run.is_small or asked)
