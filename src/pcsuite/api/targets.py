@@ -40,12 +40,12 @@ def take_targets(settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
     pairs = named.items() if isinstance(named, Mapping) else [("", one) for one in named]
     for name, one in pairs:
         spec, more = _spec_of(one, bool(options.get("version")), name)
-        read = target_entries([f"{name}={spec}" if name else spec], {**options, **more})
-        if read.keys() & entries.keys():
+        made = target_entries([f"{name}={spec}" if name else spec], {**options, **more})
+        if made.keys() & entries.keys():
             raise ConfigError(
-                f"two targets are called '{next(iter(read))}'", hint="target={'old': …, 'new': …} names them"
+                f"two targets are called '{next(iter(made))}'", hint="target={'old': …, 'new': …} names them"
             )
-        entries |= read
+        entries |= made
     return entries
 
 

@@ -118,25 +118,25 @@ class ToolsSource(PromptSource):
         tools = _tools_of(node)
         if tools is None:
             return None
-        descriptions = _descriptions(tools)
-        if not descriptions:
+        found = _descriptions(tools)
+        if not found:
             raise PromptError("none of the tools has a description", hint="there is nothing to leave out")
         in_json = suffix == ".json"
-        cuts = tuple(one.cut(original, in_json=in_json) for one in descriptions)
+        cuts = tuple(one.cut(original, in_json=in_json) for one in found)
         if len({start for start, _, _ in cuts}) < len(cuts):
             raise PromptError("a description belongs to two tools by an alias", hint="write it out")
         if in_json:
             start, end = (node.start, node.end) if name else (0, len(original))
-            text, shown = original[start:end], descriptions
+            text, shown = original[start:end], found
             spans = [(first - start, last - start) for first, last, _ in cuts]
         else:
             text = _as_json(original, node)
             shown = _descriptions(_tools_of(document_tree(text, ".json")) or ())
             spans = [one.cut(text, in_json=True)[:2] for one in shown]
-        if [one.name for one in shown] != [one.name for one in descriptions]:
+        if [one.name for one in shown] != [one.name for one in found]:
             raise PromptError("merged maps (<<) hide where a description stands", hint="write them out")
-        parts = tuple(_parts(text, descriptions, spans))
-        words = f"at the {len(descriptions)} descriptions of its {len(tools)} tools"
+        parts = tuple(_parts(text, found, spans))
+        words = f"at the {len(found)} descriptions of its {len(tools)} tools"
         return cls(original, suffix, name, PromptText(text, line=node.line, parts=parts, parted=words), cuts)
 
     @property
@@ -232,21 +232,19 @@ def _is_function(node: Node) -> bool:
 
 def _descriptions(tools: Sequence[Node]) -> list[_Description]:
     """Every description that has words, in the order in which they stand."""
-    descriptions: list[_Description] = []
+    found: list[_Description] = []
     for tool in tools:
         function = _function_of(tool)
         name = function.text("name") or function.text("type")
-        descriptions += _own(function, name)
-        descriptions += _of_named(
-            [(key, value) for key, value in function.children if key == _PARAMETERS], name
-        )
+        found += _own(function, name)
+        found += _of_named([(key, value) for key, value in function.children if key == _PARAMETERS], name)
         for key in _SCHEMAS:
             if key != _PARAMETERS and (schema := function.get(key)) is not None:
                 # Bedrock's stand one level deeper, below the language that they are in.
                 inner = schema.get("json") if schema.kind == "map" and len(schema.children) == 1 else None
                 whose = f"{name} output" if key in _OUTPUTS else name
-                descriptions += _of_schema(inner or schema, whose, top=True)
-    return sorted(descriptions, key=lambda one: one.parent.keys[one.entry])
+                found += _of_schema(inner or schema, whose, top=True)
+    return sorted(found, key=lambda one: one.parent.keys[one.entry])
 
 
 def _own(node: Node, name: str) -> Iterator[_Description]:
