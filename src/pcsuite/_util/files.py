@@ -41,11 +41,12 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
     # Beside the target: a rename is atomic only within one file system.
     partial = path.with_name(path.name + PARTIAL)
     try:
-        yield partial
-        if durable:
-            # The content before the name: a rename that reaches the disk first would name an empty file.
-            _sync(partial)
-        partial.replace(path)
+        with naming_file(path):
+            yield partial
+            if durable:
+                # The content before the name: a rename that reaches the disk first would name an empty file.
+                _sync(partial)
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
     if durable:
@@ -71,6 +72,17 @@ def write_errors(kind: type[PcsuiteError], path: Path, hint: str | None = None) 
         raise kind(f"{path}: cannot be written ({error.strerror or error})", hint=hint) from error
 
 
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Errors of the disk in the block name a file: those of writing and of ``fsync`` name none by themselves."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = os.fspath(path)
+        raise
+
+
 def replace_atomically(path: Path, data: bytes | str) -> None:
     """Write a small file durably so that readers see the old or the new content and nothing between.
 
@@ -82,6 +94,9 @@ def replace_atomically(path: Path, data: bytes | str) -> None:
     try:
         write_durably(temporary, data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)
         temporary.replace(path)
+    except OSError as error:
+        error.filename, error.filename2 = os.fspath(path), None  # the name that a user knows
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
@@ -141,7 +156,7 @@ def write_durably(path: Path, data: bytes) -> None:
 
     Not atomic: a reader may see a part. :func:`replace_atomically` is.
     """
-    with path.open("wb") as stream:
+    with naming_file(path), path.open("wb") as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
