@@ -29,7 +29,12 @@ from pcsuite.prompts.verbatim import chat_piece
 
 D0 = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=16)
 D1 = Decoding("d1", temperature=0.7, top_p=0.95, max_tokens=16)
+LONG = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=3000)
 PROMPT = "Write one sentence about rivers."
+ENDLESS = Constraint(
+    "json_schema", '{"type": "array", "items": {"const": "again and again"}, "minItems": 900}'
+)
+"""Has an answer go on until its worker is ended."""
 CALLS = [
     (prompt, decoding, seed)
     for prompt in (PROMPT, "Name a fruit and say why you like it.")
@@ -184,9 +189,13 @@ def test_a_shared_beginning_is_read_once_and_every_text_is_that_of_a_row_alone(e
 @pytest.mark.model
 def test_slots_answer_at_a_time_keep_constraints_and_are_named(embedded, embedded_weights):
     adapter = LlamaCppAdapter("m", LlamaCppOptions(path=embedded_weights, workers=1, slots=4))
-    schema = Constraint("json_schema", '{"type":"object","properties":{"n":{"enum":[4711]}},"required":["n"]}')
+    schema = Constraint(
+        "json_schema", '{"type":"object","properties":{"n":{"enum":[4711]}},"required":["n"]}'
+    )
     word, broken = Constraint("regex", "(yes|no)"), Constraint("cfg", "start: WORD\n")
-    requests = [Request(f"Count to {n}.", D0, 0, (None, word, schema)[n % 3], shared_chars=9) for n in range(12)]
+    requests = [
+        Request(f"Count to {n}.", D0, 0, (None, word, schema)[n % 3], shared_chars=9) for n in range(12)
+    ]
 
     async def all_at_once():
         asked = [adapter.agenerate(request) for request in requests]
@@ -205,9 +214,9 @@ def test_slots_answer_at_a_time_keep_constraints_and_are_named(embedded, embedde
             assert answer["text"] in ("yes", "no")
         if request.constraint is schema:
             assert json.loads(answer["text"])["n"] == 4711
-    assert adapter.identity() == {name: text for name, text in embedded.identity().items() if name != "beginnings"} | {
-        "slots": "4"
-    }
+    assert adapter.identity() == {
+        name: text for name, text in embedded.identity().items() if name != "beginnings"
+    } | {"slots": "4"}
 
 
 @pytest.mark.model
@@ -305,7 +314,7 @@ def test_a_dying_worker_fails_its_call_as_retryable_and_is_replaced(embedded_wei
         (process_id,) = worker_process_ids(adapter)
 
         async def kill_in_flight():
-            call = asyncio.create_task(adapter.agenerate(Request(PROMPT, Decoding("d0", 0.0, 1.0, 400), 0)))
+            call = asyncio.create_task(adapter.agenerate(Request(PROMPT, LONG, 0, ENDLESS)))
             await asyncio.sleep(0.2)
             os.kill(process_id, signal.SIGKILL)
             await call
@@ -325,10 +334,8 @@ def test_a_dying_worker_fails_its_call_as_retryable_and_is_replaced(embedded_wei
 def test_a_call_that_takes_too_long_is_retryable(embedded_weights):
     adapter = LlamaCppAdapter("m", LlamaCppOptions(path=embedded_weights, workers=1, timeout_s=1.5))
     try:
-        schema = {"type": "array", "items": {"const": "again and again"}, "minItems": 900}
-        endless = Constraint("json_schema", json.dumps(schema))
         with pytest.raises(EngineError, match=r"longer than 1\.5 s") as caught:
-            adapter.generate_constrained(PROMPT, Decoding("d0", 0.0, 1.0, 3000), 0, endless)
+            adapter.generate_constrained(PROMPT, LONG, 0, ENDLESS)
         assert caught.value.retryable
     finally:
         adapter.close()

@@ -143,7 +143,9 @@ def test_a_beginning_ends_where_no_token_goes_on(engine_with, monkeypatch, begin
         return {"tokens": [numbers.setdefault(token, len(numbers)) for token in found]}
 
     monkeypatch.setattr(engine, "_ask", tokenize)
-    tokens, cut = engine._beginning_of({"prompt": beginning + "fine"}, False, [0, len(beginning), len(beginning)])
+    tokens, cut = engine._beginning_of(
+        {"prompt": beginning + "fine"}, False, [0, len(beginning), len(beginning)]
+    )
     assert (tokens, beginning[:cut]) == (engine._tokens(kept), kept)
     assert engine._tokens(beginning + "fine")[: len(tokens)] == tokens
 
