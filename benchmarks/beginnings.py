@@ -3,13 +3,16 @@
     python benchmarks/beginnings.py                                          SmolLM2, 60 prompts
     python benchmarks/beginnings.py --weights gemma-3-270m-q4_k_m --prompts 500
     python benchmarks/beginnings.py --path model.gguf --answers answers.jsonl --seconds 3000
+    python benchmarks/beginnings.py --slots 4 --tokens 48                    several answers in the same passes too
 
 The prompts are those of an ablation: a company-like prompt of some 180 words in ten paragraphs, each arm without one
 of them, before invented letters. They are asked as a run asks them with each beginning read once; then shuffled, a
 worker being killed every so often; then so that no prompt can use what the one before it left (each after one of
-another arm, one beginning kept); then some of them read whole, for the ratio. A round is printed when it ends: rows a
-second, and how many answers are those of the first round, in their text and in the log probability of each token and
-of the four next likely ones, to the last bit. Prompts that were read whole may differ: another cut rounds differently.
+another arm, one beginning kept); then some of them read whole, for the ratio; with ``--slots`` as many answers of a
+worker in the same passes, where texts may differ. A round is printed when it ends: rows a second,
+processor seconds a row (of the workers, their start included), and how many answers
+are those of the first round, in their text and in the log probability of each token and of the four next likely ones,
+to the last bit. Prompts that were read whole may differ: another cut rounds differently.
 
 Each answer is written to the file of ``--answers`` when it comes, and what that file has is not asked again (nor
 counted in a rate), so a run that was ended goes on where it was. ``--seconds`` ends it by itself: the round that was
@@ -207,6 +210,9 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=60)
     parser.add_argument("--alone", type=int, help="prompts asked without any reuse (default: all)")
     parser.add_argument("--whole", type=int, default=44, help="prompts that are read whole, for the ratio")
+    parser.add_argument(
+        "--slots", type=int, help="a further round with so many answers of a worker at a time"
+    )
     parser.add_argument("--tokens", type=int, default=8, help="length of an answer at most")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kill-every", type=int, default=50, help="answers after which a worker is killed")
@@ -229,13 +235,15 @@ def main() -> None:
         workers: int,
         at_once: int | None = None,
         kill_every: int | None = None,
+        slots: int = 1,
     ) -> None:
         texts = answers.of_round(name, order)
         left = [row for row in order if row not in texts]
         seconds, kills, new = 0.0, 0, dict[Request, str]()
+        before = os.times()
         if left and not deadline.passed:
             adapter = LlamaCppAdapter(
-                "model", LlamaCppOptions(**source, workers=workers, kept_beginnings=kept)
+                "model", LlamaCppOptions(**source, workers=workers, kept_beginnings=kept, slots=slots)
             )
             with_probabilities(adapter)
             try:
@@ -254,11 +262,16 @@ def main() -> None:
             finally:
                 adapter.close()
         texts |= new
+        after = os.times()
+        processor = (
+            after.children_user + after.children_system - before.children_user - before.children_system
+        )
         result = {
             "weights": named,
             "round": name,
             "asked": f"{len(texts)} of {len(order)}",
             "rows_per_s": round(len(new) / seconds, 2) if new else None,
+            "cpu_s_a_row": round(processor / len(new), 3) if new else None,
             "cut": sum(json.loads(text)[1] is not None for text in texts.values()),
             "kills": kills,
         }
@@ -277,6 +290,8 @@ def main() -> None:
     round_of("nothing reused", alone, 1, 1, at_once=1)
     if args.whole:
         round_of("read whole", rows[: args.whole], 0, args.workers)
+    if args.slots:
+        round_of(f"{args.slots} slots", rows, args.kept, args.workers, slots=args.slots)
 
 
 def never_alike(rows: Sequence[Request]) -> list[Request]:

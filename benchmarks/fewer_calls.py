@@ -6,7 +6,9 @@ of 16 to 40 blocks of which a few matter. Each is asked by
 - the fixed design: every block left out, on all items, judged once;
 - planned looks (``ablate --until decided --looks K``): a block's arm stops at the look that decides it or gives it up;
 - bets after every batch (``ablate --until decided``);
-- groups (``ablate --design groups``): groups of blocks left out together, those that matter split.
+- groups (``ablate --design groups``): groups of blocks left out together, those that matter split;
+- the full prompt asked several times for each item, the arms once: its mean is in every comparison. ``ablate`` has no
+  such design (its A/A arm is a second answer, which only measures the noise).
 
 All of them are judged by the functions that ``pcsuite ablate`` uses. Right-or-wrong answers are independent between
 arms given the item, as with a sampled model; what a rule says is held against the truth:
@@ -18,7 +20,7 @@ arms given the item, as with a sampled model; what a rule says is held against t
 
 A rule that finds less than the fixed design is no cheaper, so each is also given more items, in steps of a tenth, until
 it finds as much in every kind (within ``--slack``, the noise of the comparison, in standard errors): "at equal power".
-Bets fall far short and are not given more.
+Bets fall far short and are not given more; where the full prompt is asked several times fewer items are tried too.
 
     python benchmarks/fewer_calls.py                      # about ten minutes of a core
     python benchmarks/fewer_calls.py --worlds 1000        # ten times as long
@@ -49,6 +51,8 @@ from pcsuite.stats.planned_looks import spending_shares
 KINDS = ("needed", "harmful", "nulls")
 SIZES = (1.0, 1.1, 1.2, 1.3, 1.4)
 """Items that a rule is given at most, in parts of the fixed design's."""
+FEWER = (0.6, 0.7, 0.8, 0.9)
+"""Those that a rule is given besides which finds more on as many items."""
 
 
 def many_blocks(rng, one_in=6):
@@ -73,8 +77,8 @@ class Arms:
         self.names = list(world.effects)
         self.drawn = {}
 
-    def without(self, blocks=()):
-        key = tuple(sorted(blocks))
+    def without(self, blocks=(), time=0):
+        key = (*sorted(blocks), *["again"] * time)
         if key not in self.drawn:
             label = zlib.crc32(",".join(key).encode())
             self.answers.rng = np.random.default_rng([*self.seed, label])
@@ -82,13 +86,13 @@ class Arms:
         return self.drawn[key]
 
 
-def fixed(arms, items, margin, rng):
-    """Verdicts by block, and the calls."""
-    full = arms.without()[:items]
+def fixed(arms, items, margin, rng, times=1):
+    """Verdicts by block, and the calls; ``times`` is how often the full prompt answers an item."""
+    full = np.mean([arms.without(time=time)[:items] for time in range(times)], axis=0)
     without = {name: arms.without([name])[:items] for name in arms.names}
     judged = judge_blocks(arms_of(full, without, {}), arms.names, margin=margin, rng=rng, resamples=50)
     verdicts = {(entry.block,): entry.verdict for entry in judged}
-    return verdicts, (len(arms.names) + 1) * items
+    return verdicts, (len(arms.names) + times) * items
 
 
 def looked_at(take):
@@ -212,6 +216,8 @@ RULES = {
     "4 looks, pocock": planned(4, "pocock"),
     BETS: looked_at(betting),
     "groups": groups,
+    "the full prompt twice": partial(fixed, times=2),
+    "the full prompt three times": partial(fixed, times=3),
 }
 
 
@@ -306,9 +312,10 @@ def main():
             for rule in args.rules:
                 first, equal = baseline, "100%"
                 if rule != "fixed":
-                    for size in SIZES if rule != BETS else SIZES[:1]:
+                    repeats = rule.startswith("the full")
+                    for size in SIZES[:1] if rule == BETS else (*FEWER, *SIZES) if repeats else SIZES:
                         tally = measured(draw, args, items, margin, rule, size)
-                        first = tally if size == 1.0 else first
+                        first = tally if size <= 1.0 else first
                         if as_powerful(tally, baseline, args.slack):
                             equal = f"{tally['calls'] / baseline['calls']:.0%} (items × {size:g})"
                             break

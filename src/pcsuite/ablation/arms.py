@@ -242,11 +242,12 @@ def _factorial(free: Sequence[str], rng: Random) -> list[PromptArm]:
     return _distinct(arm_of(subset, free) for subset in subsets)
 
 
-def _fractional(free: Sequence[str], rng: Random) -> list[PromptArm]:
+def fraction_of(free: Sequence[str]) -> list[PromptArm]:
     """A two-level fraction of resolution IV: its generators are products of odd numbers of the base factors.
 
     So every run's mirror image is a run too (it is its own foldover), main effects are free of two-factor
     interactions, and the full prompt and the bare one are among the arms (Box, Hunter and Hunter 2005, section 6).
+    Fewer than five blocks, and more than 32, raise a ``ConfigError``.
     """
     count = len(free)
     if not 4 < count <= MOST_FRACTIONAL:
@@ -266,7 +267,11 @@ def _fractional(free: Sequence[str], rng: Random) -> list[PromptArm]:
                 level *= signs[factor]
             levels.append(level)
         arms.append(arm_of([name for name, sign in zip(free, levels, strict=True) if sign > 0], free))
-    return _distinct([*_one_at_a_time(free, rng), *arms])
+    return arms
+
+
+def _fractional(free: Sequence[str], rng: Random) -> list[PromptArm]:
+    return _distinct([*_one_at_a_time(free, rng), *fraction_of(free)])
 
 
 FEWEST_GROUPED = 4

@@ -63,8 +63,8 @@ class LlamaCppOptions(ChatOptions):
     threads: int = Field(default=1, ge=1)
     """Threads of each worker."""
     slots: int = Field(default=1, ge=1, le=64)
-    """Answers that each worker writes in the same passes. More than one is faster where answers are long, but texts
-    then depend on what else is asked: rows say ``seed_honoured: false``, and their engine names the slots."""
+    """Answers that each worker writes in the same passes. With more than one texts depend on what else is asked: rows
+    say ``seed_honoured: false``, and their engine names the slots."""
     context_tokens: int = Field(default=4096, ge=256)
     """Room for prompt and answer together."""
     prefix_reuse: bool = True
