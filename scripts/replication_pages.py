@@ -31,7 +31,7 @@ from replication_verdicts import (
 )
 
 from pcsuite.config.load import load_suite
-from pcsuite.contrasts import FORM, ContrastResult
+from pcsuite.contrasts import FORM
 
 BEGIN, END = "<!-- results: written by scripts/replication_pages.py -->", "<!-- end of results -->"
 
@@ -73,7 +73,8 @@ def _of_model(cells: Cells, registered: bool) -> list[str]:
     later = len(cells.rows) - len(found.cells.rows)
     if found.verdict and later > 0:
         lines += ["", f"{later:,} rows were asked after that look; they change nothing and are in no table."]
-    return [*lines, "", *_tables(found.cells)]
+    # Effects between looks are nobody's to see: they would say whether to go on.
+    return [*lines, "", *(_tables(found.cells) if found.items else [])]
 
 
 def _to_come(found: Ended) -> str:
@@ -98,7 +99,7 @@ def _tables(cells: Cells) -> list[str]:
             f" in {count}.",
             "",
         ]
-    return [*lines, *_pooled_table(cells.both(cells.live))]
+    return [*lines, *_pooled_table(cells)]
 
 
 def _levels(cells: Cells, model: str) -> list[str]:
@@ -141,24 +142,18 @@ def _contrast_table(found: Sequence[Judged], live: int) -> list[str]:
     return [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *body, ""]
 
 
-def _pooled_table(found: Sequence[Judged]) -> list[str]:
+def _pooled_table(cells: Cells) -> list[str]:
     head = ["over all live tasks", "verdict", "strict, 95 % limits", "lenient, 95 % limits"]
-    body = [
-        f"| {one.first} − {one.second} | {one.strict.verdict}{f' ({FORM})' if one.form else ''} |"
-        f" {_interval(one.strict)} | {_interval(one.lenient)} |"
-        for one in found
-    ]
+    body = []
+    for one in cells.both(cells.live):
+        pair = one.first, one.second
+        told = []
+        for reading in (STRICT, LENIENT):
+            limits = cells.limits(reading, cells.live, pair, 0.95)
+            told.append(f"{limits.value:+.3f} [{limits.low:+.3f}, {limits.high:+.3f}]")
+        form = f" ({FORM})" if one.form else ""
+        body.append(f"| {one.first} − {one.second} | {cells.word(STRICT, pair)}{form} | {' | '.join(told)} |")
     return [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *body, ""]
-
-
-def _interval(result: ContrastResult) -> str:
-    value = result.estimate
-    return f"{value.value:+.3f} [{value.low:+.3f}, {value.high:+.3f}]" if value.defined else "–"
-
-
-def _drawn(cells: Cells) -> list[Judged]:
-    part = ended(cells).cells
-    return part.both(part.live)
 
 
 def draw_figure(cells: Cells, path: Path) -> None:
@@ -168,23 +163,25 @@ def draw_figure(cells: Cells, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    found = [one for model in cells.models for one in _drawn(cells.of_model(model))]
+    looks = [found.cells for model in cells.models if (found := ended(cells.of_model(model))).items]
+    drawn = [(look, (one.first, one.second)) for look in looks for one in look.both(look.live)]
     conditions = cells.suite.conditions
     labels = [
-        f"{conditions[one.first].title}\nless {conditions[one.second].title} ({one.model})" for one in found
+        f"{conditions[first].title}\nless {conditions[second].title} ({look.model})"
+        for look, (first, second) in drawn
     ]
-    figure, axes = pyplot.subplots(figsize=(10, 1 + 0.45 * max(1, len(found))), layout="constrained")
-    for offset, side, colour in ((0.12, "strict", "#1b5e8c"), (-0.12, "lenient", "#c76b1e")):
-        for index, one in enumerate(reversed(found)):
-            value = getattr(one, side).estimate
+    figure, axes = pyplot.subplots(figsize=(10, 1 + 0.45 * max(1, len(drawn))), layout="constrained")
+    for offset, reading, colour in ((0.12, STRICT, "#1b5e8c"), (-0.12, LENIENT, "#c76b1e")):
+        for index, (look, pair) in enumerate(reversed(drawn)):
+            value = look.limits(reading, look.live, pair, 0.95)
             axes.plot([value.low, value.high], [index + offset] * 2, color=colour, lw=1.5)
-            axes.plot(
-                value.value, index + offset, "o", ms=3.5, color=colour, label=side if index == 0 else None
-            )
+            label = {STRICT: "strict", LENIENT: "lenient"}[reading] if index == 0 else None
+            axes.plot(value.value, index + offset, "o", ms=3.5, color=colour, label=label)
     axes.axvline(0, color="#888888", lw=0.8)
-    axes.set_yticks(range(len(found)), labels[::-1], fontsize=8)
+    axes.set_yticks(range(len(drawn)), labels[::-1], fontsize=8)
     axes.set_xlabel("difference of the score, 95 % limits")
-    axes.legend(loc="lower right", fontsize=8)
+    if drawn:
+        axes.legend(loc="lower right", fontsize=8)
     figure.savefig(path, dpi=120, metadata={"Software": ""})
     pyplot.close(figure)
 

@@ -32,6 +32,7 @@ from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.analysis.alarms import CONSTANT_SHARE
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, rank_of
+from pcsuite.errors import PcsuiteError
 from pcsuite.evaluation.abstention import value_abstains
 from pcsuite.evaluation.base import Parsed
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
@@ -449,4 +450,7 @@ def given(entries: Iterable[str]) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except PcsuiteError as error:
+        sys.exit(str(error))

@@ -33,6 +33,8 @@ from pcsuite.contrasts import (
 )
 from pcsuite.errors import require
 from pcsuite.prompts.conditions.conditions import expand_conditions
+from pcsuite.stats.clustered import cluster_mean
+from pcsuite.stats.estimate import Estimate, t_interval
 
 COUNTED_BY_THE_PAPER = 0.1
 """P-value, uncorrected, below which the paper on repeated prompts counts a win or a loss."""
@@ -169,6 +171,40 @@ class Cells:
             self._judged[key] = dict(zip(pairs, found, strict=True))
         return self._judged[key]
 
+    def limits(self, reading: str, tasks: Sequence[str], pair: tuple[str, str], level: float) -> Estimate:
+        """Limits of a contrast over some tasks: Student's by cluster-robust standard errors (CR2).
+
+        Hundreds of items in some hundred clusters bear the normal approximation, which `pcsuite` does not rely on
+        elsewhere: limits that hold for any shape are four times as wide here. Items that lack an arm count as whatever
+        is farthest off.
+        """
+        first, second = self.arms(self.model, tasks, reading, pair).values()
+        differences = first.values - second.values
+        clusters = np.arange(len(differences)) if first.clusters is None else first.clusters
+        _, codes = np.unique(clusters, return_inverse=True)
+        sides = []
+        for missing in (-1.0, 1.0):
+            mean = cluster_mean(np.where(np.isnan(differences), missing, differences), codes)
+            sides.append(t_interval(mean.value, mean.se, mean.df, level=level, n=len(differences)))
+        value = float(np.nanmean(differences))
+        return replace(sides[0], value=value, low=sides[0].low, high=sides[1].high)
+
+    def rules_out(self, reading: str, pair: tuple[str, str], *, gain: bool = False) -> bool:
+        """Whether a loss of the margin over live tasks is ruled out at these cells' α, with ``gain`` a gain too."""
+        registered = self.suite.profile.preregistration
+        assert registered is not None
+        limits = self.limits(reading, self.live, pair, 1 - 2 * self.alpha)
+        return limits.low > -registered.margin and (not gain or limits.high < registered.margin)
+
+    def word(self, reading: str, pair: tuple[str, str]) -> str:
+        """What is said of a contrast over live tasks at the α of these cells."""
+        verdict = self.judged(reading, self.live)[pair].verdict
+        if verdict in ("better", "worse", "not tested"):
+            return verdict
+        if self.rules_out(reading, pair, gain=True):
+            return "equivalent"
+        return "no worse" if self.rules_out(reading, pair) else "undecided"
+
     def both(self, tasks: Sequence[str]) -> list[Judged]:
         """The registered contrasts over some tasks together, under both readings."""
         lenient = self.judged(LENIENT, tasks)
@@ -253,11 +289,6 @@ class Said(NamedTuple):
     """Whether it ends the study; what rests on something not being shown is said at the last look only."""
 
 
-def _within(result: ContrastResult) -> bool:
-    """Whether a gain and a loss of the margin are both ruled out."""
-    return result.no_worse is not None and result.no_worse.equivalent
-
-
 def verdict_prompt_twice(cells: Cells, reading: str) -> Said:
     """Whether the prompt twice is better than once, and than filler of its length, over live tasks."""
     found = cells.judged(reading, cells.live)
@@ -278,7 +309,7 @@ def verdict_prompt_twice(cells: Cells, reading: str) -> Said:
         return Said("supported", told)
     if better:
         return Said("supported, and not shown beyond length", told, settled=False)
-    if once and all(map(_within, once.values())):
+    if once and all(cells.rules_out(reading, pair, gain=True) for pair in once):
         return Said("contradicted: no difference of the margin", told)
     return Said(UNDECIDED, told, settled=False)
 
@@ -305,7 +336,7 @@ def verdict_expert_roles(cells: Cells, reading: str) -> Said:
     moved = {
         first: result.verdict for first, result in roles.items() if result.verdict in ("better", "worse")
     }
-    same = sum(map(_within, roles.values()))
+    same = sum(cells.rules_out(reading, (first, "no_role"), gain=True) for first in roles)
     told = f"{same} of {len(roles)} expert roles are equivalent to none within the margin, over live tasks"
     told += "".join(f"; {first} is {verdict}" for first, verdict in moved.items())
     if roles and same == len(roles):
@@ -318,15 +349,16 @@ def verdict_text_behind(cells: Cells, reading: str) -> Said:
     by_pair = cells.judged(reading, cells.live)
     if not by_pair:
         return Said(UNDECIDED, "no task is live", settled=False)
-    moved = {name: by_pair[f"{name}_behind", f"{name}_before"] for name in ("sham", "line", "checks")}
-    costs = {name for name, result in moved.items() if result.verdict == "worse"}
-    free = {name for name, result in moved.items() if result.shown_no_worse}
+    moved = {
+        name: cells.word(reading, (f"{name}_behind", f"{name}_before")) for name in ("sham", "line", "checks")
+    }
+    costs = {name for name, verdict in moved.items() if verdict == "worse"}
+    free = {name for name in moved if cells.rules_out(reading, (f"{name}_behind", f"{name}_before"))}
     words = by_pair["checks_behind", "sham_behind"].verdict == "worse"
-    demos = by_pair["demos_behind", "shots"].verdict
     told = (
-        f"behind the question, not before the examples: filler {moved['sham'].verdict}, one line"
-        f" {moved['line'].verdict}, the checklist {moved['checks'].verdict}; the checklist"
-        f" {'worse' if words else 'not shown to be worse'} than its filler there; examples behind the question {demos}"
+        f"behind the question, not before the examples: filler {moved['sham']}, one line {moved['line']}, the checklist"
+        f" {moved['checks']}; the checklist {'worse' if words else 'not shown to be worse'} than its filler there;"
+        f" examples behind the question {cells.word(reading, ('demos_behind', 'shots'))}"
     )
     if {"sham", "line"} <= costs:
         return Said("any text behind the question costs score", told)
