@@ -330,7 +330,7 @@ def test_what_is_not_run_says_why():
     """All of it, so that a block does not drop out unseen."""
     reasons = {f"{block.page}: {block.commands[0]}": block.not_run for block in ALL if block.not_run}
     assert all(len(why.split()) >= 3 for why in reasons.values()), reasons
-    assert len(reasons) <= 29, "\n".join(f"{where}: {why}" for where, why in reasons.items())
+    assert len(reasons) <= 30, "\n".join(f"{where}: {why}" for where, why in reasons.items())
 
 
 def test_documented_commands_and_flags_exist():

@@ -138,7 +138,7 @@ def test_a_changed_scorer_is_another_ablation(tmp_path, capsys, monkeypatch):
     assert main([*WALK, "--no-trim"]) == 0
     (tmp_path / "my_scorer.py").write_text(SCORER + "\n# changed\n")
     assert main([*WALK, "--no-trim"]) == 2
-    assert "another prompt, split, table, model or scorer" in capsys.readouterr().err
+    assert "holds an ablation of another scorer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

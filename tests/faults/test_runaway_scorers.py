@@ -12,8 +12,8 @@ import pytest
 
 from pcsuite._util.workers import close_pool, pool
 from pcsuite.cli import main
-from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import ScorerFile
+from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.enforced_schema import enforceable_schema
