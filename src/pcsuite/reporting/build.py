@@ -282,9 +282,7 @@ def build_report(
             flips=flips,
             log_hashes=_log_hashes(logs),
         )
-        texts = _texts(page, analysis, formats, folders.name)
-        result = result_of(analysis, logs).document()
-        texts[RESULT_FILE] = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+        texts = _texts(page, analysis, formats, folders.name, logs)
         for name, text in texts.items():
             changes.write(folders.reports / name, text)
         reports = [folders.reports / name for name in texts]
@@ -321,8 +319,10 @@ def figures_of(analysis: Analysis, folder: Path | None = None, put: Put = replac
     return draw_figures(analysis.tables, facts, folder, put=put)
 
 
-def _texts(page: ReportPage, analysis: Analysis, formats: Collection[str], run: str) -> dict[str, str]:
-    """The report in each format that is asked for, by file name; what is opened first comes first."""
+def _texts(
+    page: ReportPage, analysis: Analysis, formats: Collection[str], run: str, logs: Sequence[Path]
+) -> dict[str, str]:
+    """The report in each format that is asked for and for programs, by file name; what is opened first comes first."""
     texts = {}
     if "html" in formats:
         texts["index.html"] = render_page("reporting/templates/report.html.j2", page=page)
@@ -330,7 +330,8 @@ def _texts(page: ReportPage, analysis: Analysis, formats: Collection[str], run: 
         texts["report.md"] = render_markdown(page, run)
     if "latex" in formats:
         texts |= {f"latex/{name}.tex": text for name, text in latex_tables(analysis).items()}
-    return texts
+    result = result_of(analysis, logs).document()
+    return texts | {RESULT_FILE: json.dumps(result, indent=1, ensure_ascii=False) + "\n"}
 
 
 def _published(report: ReportFiles, folders: ReportFolders) -> ReportFiles:
