@@ -1,26 +1,35 @@
 """What users bring to scoring and what would never end: the run goes on, the answer has an outcome, and it is counted."""
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
 from pcsuite._util.workers import close_pool, pool
 from pcsuite.cli import main
+from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import ScorerFile
 from pcsuite.data.items import Item
-from pcsuite.errors import ConfigError, Exit
+from pcsuite.engines.adapters.base import Constraint
+from pcsuite.engines.enforced_schema import enforceable_schema
+from pcsuite.engines.kept import conforms_whole
+from pcsuite.errors import ConfigError, ConstraintUnavailableError, Exit, OutOfTimeError
 from pcsuite.evaluation import isolation
 from pcsuite.evaluation.assertions import AssertionEvaluator, AssertionOptions
 from pcsuite.evaluation.base import Answer, score_answer
 from pcsuite.evaluation.isolation import Scoring, scoring_ahead
+from pcsuite.evaluation.mentions import claimed_choice, claimed_yes_or_no
 from pcsuite.evaluation.number import NumberEvaluator, NumberOptions
 from pcsuite.evaluation.own_scorer import OwnScorer, OwnScorerOptions
 from pcsuite.evaluation.schema_check import schema_error
 from pcsuite.logging.log import newest_rows
+from pcsuite.prompts.compiled import makeup_cues
+from pcsuite.runners.verifier_pass import read_verdict
 from support.own_task import tickets, write_own_profile
 
 pytestmark = pytest.mark.subprocess
@@ -95,6 +104,71 @@ def test_patterns_of_schemas_and_extractors_end_too():
     assert evaluator.evaluate(number, Answer("two and two = 4")).metrics["task_score"] == 1.0
     assert evaluator.evaluate(number, Answer("word " * 80 + "= four")).metrics["task_score"] == 0.0
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"patternProperties": {ISSUE: {}}, "unevaluatedProperties": False},
+        {"allOf": [{"patternProperties": {ISSUE: {}}}], "unevaluatedProperties": False},
+        {
+            "$ref": "#/$defs/mails",
+            "unevaluatedProperties": False,
+            "$defs": {"mails": {"patternProperties": {ISSUE: {}}}},
+        },
+        {"propertyNames": {"pattern": ISSUE}},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "patternProperties": {ISSUE: False},
+            "minProperties": 2,
+        },
+    ],
+)
+def test_names_of_properties_are_matched_in_time_wherever_a_pattern_stands(schema):
+    started = time.monotonic()
+    assert schema_error({NEAR: 1}, {"type": "object", **schema}) is not None
+    whole = Constraint("json_schema", json.dumps({"type": "object", **schema}))
+    assert not conforms_whole(whole, json.dumps({NEAR: 1}))
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"mail": {"enum": [NEAR, "a@example.org"], "pattern": ISSUE}}},
+        {"properties": {"mail": {"const": NEAR, "not": {"pattern": ISSUE}}}},
+        {"properties": {NEAR: {"type": "string"}}, "patternProperties": {ISSUE: {"type": "string"}}},
+    ],
+)
+def test_a_schema_whose_own_words_nearly_match_is_enforced_or_refused_in_time(schema):
+    started = time.monotonic()
+    whole = {
+        "type": "object",
+        "additionalProperties": False,
+        **schema,
+        "required": list(schema["properties"]),
+    }
+    with suppress(ConstraintUnavailableError):
+        enforceable_schema(whole)
+    assert time.monotonic() - started < 10
+
+
+def test_what_tells_an_operator_in_a_prompt_is_matched_in_time():
+    cue = OperatorSpec.model_validate({"type": "block", "template": "Be brief.", "cues": [UNREADABLE]})
+    with pytest.raises(OutOfTimeError, match="took longer than 2 s"):
+        makeup_cues(NEAR, {"BRIEF": cue})
+
+
+@pytest.mark.parametrize(
+    "unit", ["\n", "\n\n", "\n- ", "\r\n", " ", "* ", "> ", '"', "(", "no, ", "A) ", "1. ", "- 1\n"]
+)
+def test_an_answer_that_repeats_itself_holds_up_no_reader_in_words(unit):
+    answer = "x" + unit * (20_000 // len(unit)) + "!"
+    started = time.monotonic()
+    claimed_yes_or_no(answer)
+    claimed_choice(answer, {"A": "river bank", "B": "beach"})
+    read_verdict(answer, "stop")
+    assert time.monotonic() - started < 10  # of line breaks alone it took minutes
 
 
 def test_a_function_that_hangs_or_takes_everything_is_an_outcome(tmp_path, capfd):

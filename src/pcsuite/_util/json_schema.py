@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from pcsuite._util.patterns import PatternError, read_pattern
+from pcsuite._util.user_patterns import user_pattern
 
 SUBSCHEMAS = frozenset(
     ("additionalProperties", "items", "additionalItems", "contains", "propertyNames", "not", "if", "then", "else",
@@ -130,11 +132,23 @@ def validator_class(schema: Any) -> Any:
     return validators.Draft202012Validator
 
 
+def schema_validator(schema: Any) -> Any:
+    """What checks values against a schema of a user's: of :func:`exact_class`, patterns read as ECMAScript's.
+
+    >>> schema_validator({"pattern": r"^(\\d+)+$"}).is_valid("1" * 5000 + "!")
+    False
+    """
+    readable = with_patterns(schema, lambda pattern: read_pattern(pattern, "ecma").python)
+    return exact_class(validator_class(readable))(readable)
+
+
 @lru_cache(maxsize=16)
 def exact_class(draft: Any) -> Any:
-    """A class of ``jsonschema`` whose ``multipleOf`` goes by the numbers as they are written.
+    """A class of ``jsonschema`` by which every schema of a user's is checked.
 
-    The stock check divides floating-point numbers, by which 0.3 is no multiple of 0.1.
+    ``multipleOf`` goes by the numbers as they are written: the stock check divides floating-point numbers, by which 0.3
+    is no multiple of 0.1. Patterns cannot run for ever: whatever matches one raises what
+    :meth:`~pcsuite._util.user_patterns.UserPattern.search` raises. ``uniqueItems`` is linear in the list.
 
     >>> from jsonschema import Draft202012Validator
     >>> exact_class(Draft202012Validator)({"multipleOf": 0.1}).is_valid(0.3)
@@ -142,8 +156,17 @@ def exact_class(draft: Any) -> Any:
     """
     from jsonschema import validators
 
+    keywords: dict[str, Any] = {
+        "multipleOf": _multiple_of,
+        "uniqueItems": _unique_items,
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": partial(_additional_properties, draft.VALIDATORS.get("additionalProperties")),
+    }
+    if "unevaluatedProperties" in draft.VALIDATORS:
+        keywords["unevaluatedProperties"] = _unevaluated_properties
     extend: Any = validators.extend
-    return extend(draft, {"multipleOf": _multiple_of})
+    return extend(draft, keywords)
 
 
 def _multiple_of(validator: Any, step: float, value: object, schema: object) -> Iterator[Any]:
@@ -153,6 +176,114 @@ def _multiple_of(validator: Any, step: float, value: object, schema: object) -> 
         return
     if Fraction(repr(value)) % Fraction(repr(step)):
         yield ValidationError(f"{value!r} is not a multiple of {step!r}")
+
+
+def _pattern(validator: Any, pattern: str, instance: object, schema: object) -> Iterator[Any]:
+    from jsonschema.exceptions import ValidationError
+
+    if isinstance(instance, str) and not user_pattern(pattern).search(instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(
+    validator: Any, patterns: Mapping[str, Any], instance: object, schema: object
+) -> Iterator[Any]:
+    if not isinstance(instance, dict):
+        return
+    for pattern, part in patterns.items():
+        for name, value in instance.items():
+            if user_pattern(pattern).search(name):
+                yield from validator.descend(value, part, path=name, schema_path=pattern)
+
+
+def _additional_properties(
+    stock: Callable[..., Iterator[Any] | None], validator: Any, allowed: Any, instance: object, schema: Any
+) -> Iterator[Any]:
+    """The stock check over the properties that no pattern names: it would match them by itself."""
+    patterns = schema.get("patternProperties") or {}
+    if patterns and isinstance(instance, dict):
+        named = _names_of_patterns(instance, patterns)
+        schema = {key: value for key, value in schema.items() if key != "patternProperties"}
+        instance = {
+            name: value
+            for name, value in instance.items()
+            if name in schema.get("properties", {}) or name not in named
+        }
+    yield from stock(validator, allowed, instance, schema) or ()
+
+
+def _names_of_patterns(instance: Mapping[str, Any], patterns: Iterable[str]) -> set[str]:
+    return {name for name in instance if any(user_pattern(pattern).search(name) for pattern in patterns)}
+
+
+def _unevaluated_properties(validator: Any, allowed: Any, instance: object, schema: Any) -> Iterator[Any]:
+    """The stock check matches the patterns of all parts by itself."""
+    from jsonschema.exceptions import ValidationError
+
+    if not isinstance(instance, dict):
+        return
+    evaluated = _evaluated_properties(validator, instance, schema)
+    for name, value in instance.items():
+        if name not in evaluated and not _is_valid(validator, value, allowed):
+            yield ValidationError(f"{name!r} is a property that no part of the schema allows")
+
+
+def _evaluated_properties(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[str]:
+    """The properties that any part of a schema that holds speaks of (draft 2020-12, core, 11.3)."""
+    from referencing.jsonschema import lookup_recursive_ref
+
+    if not isinstance(schema, Mapping):
+        return set()
+    evaluated = {name for name in instance if name in schema.get("properties", {})}
+    evaluated |= _names_of_patterns(instance, schema.get("patternProperties", {}))
+    for keyword in ("additionalProperties", "unevaluatedProperties"):
+        if keyword in schema:
+            evaluated |= {
+                name for name, value in instance.items() if _is_valid(validator, value, schema[keyword])
+            }
+    targets = [validator._resolver.lookup(schema[word]) for word in ("$ref", "$dynamicRef") if word in schema]
+    if "$recursiveRef" in schema:
+        targets.append(lookup_recursive_ref(validator._resolver))
+    for target in targets:
+        there = validator.evolve(schema=target.contents, _resolver=target.resolver)
+        evaluated |= _evaluated_properties(there, instance, target.contents)
+    parts = [part for name, part in schema.get("dependentSchemas", {}).items() if name in instance]
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        parts += [part for part in schema.get(keyword, ()) if _is_valid(validator, instance, part)]
+    if "if" in schema:
+        holds = _is_valid(validator, instance, schema["if"])
+        parts += [schema["if"], schema.get("then")] if holds else [schema.get("else")]
+    return evaluated.union(*(_evaluated_properties(validator, instance, part) for part in parts))
+
+
+def _is_valid(validator: Any, value: Any, schema: Any) -> bool:
+    return next(iter(validator.descend(value, schema)), None) is None
+
+
+def _unique_items(validator: Any, unique: object, instance: object, schema: object) -> Iterator[Any]:
+    """The stock check compares objects pairwise, which is quadratic in an answer's length."""
+    from jsonschema.exceptions import ValidationError
+
+    if not unique or not isinstance(instance, list):
+        return
+    keys: set[str] = set()
+    for element in instance:
+        key = json.dumps(_number_blind(element), sort_keys=True)
+        if key in keys:
+            yield ValidationError(f"{key[:80]} is repeated")
+            return
+        keys.add(key)
+
+
+def _number_blind(value: Any) -> Any:
+    """Write 1.0 as 1, because JSON schema holds them equal."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_number_blind(child) for child in value]
+    if isinstance(value, dict):
+        return {key: _number_blind(child) for key, child in value.items()}
+    return value
 
 
 def misspelt_keywords(schema: Any) -> list[str]:

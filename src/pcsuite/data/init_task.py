@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pcsuite._util.changes import changing_files, settle_changes
 from pcsuite._util.files import unreadable_text, write_errors
+from pcsuite._util.json_schema import schema_problem, schema_validator
 from pcsuite._util.text import counted, read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
@@ -576,19 +577,16 @@ def _own_schema(items: list[Item], request: TaskRequest) -> Schema:
         raise DataError(f"{request.schema_file} is not a readable JSON schema: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise DataError(f"{request.schema_file}: the schema must describe an object", hint='"type": "object"')
-    from jsonschema import Draft202012Validator, SchemaError
-
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise DataError(f"{request.schema_file} is not a JSON schema: {error.message}") from error
+    problem = schema_problem(schema)
+    if problem is not None:
+        raise DataError(f"{request.schema_file} is not a JSON schema: {problem}")
     if request.kind == "extraction":
-        validator = Draft202012Validator(schema)
+        validator = schema_validator(schema)
         for item in items:
-            problem = next(validator.iter_errors(item.truth), None)
-            if problem is not None:
+            misfit = next(validator.iter_errors(item.truth), None)
+            if misfit is not None:
                 raise DataError(
-                    f"{request.data}: the truth of item '{item.item_id}' does not fit the schema: {problem.message}"
+                    f"{request.data}: the truth of item '{item.item_id}' does not fit the schema: {misfit.message}"
                 )
     return schema
 

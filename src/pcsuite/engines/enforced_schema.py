@@ -18,7 +18,7 @@ from itertools import combinations
 from typing import Any
 
 from pcsuite._util.patterns import PatternError, quote_pattern
-from pcsuite.engines.schema_cases import Cases
+from pcsuite.engines.schema_cases import Cases, matches_key
 from pcsuite.engines.schema_shapes import (
     ANYTHING,
     NOTHING,
@@ -299,7 +299,7 @@ class _Writer:
         rest = both(*(part.rest for part in record.parts)) if record.parts else ANYTHING
         keys: dict[str, Demand] = {}
         for pattern in patterns:
-            if any(re.search(pattern, name) and _CONTROL.search(name) for name in fields):
+            if any(_CONTROL.search(name) and matches_key(pattern, name) for name in fields):
                 raise _refused(
                     "patternProperties", "a named key that it matches can be spelt in several ways"
                 )

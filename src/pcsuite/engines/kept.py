@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from pcsuite._util.json_schema import map_schema
+from pcsuite._util.json_schema import map_schema, schema_validator
 from pcsuite._util.text import read_json
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.enforced_schema import enforceable_schema
 from pcsuite.engines.grammar import is_gbnf, llguidance_grammar
-from pcsuite.errors import ConstraintUnavailableError
+from pcsuite.errors import ConstraintUnavailableError, OutOfMemoryError, OutOfTimeError
 
 _FREE_LAYOUT = {"whitespace_flexible": True}
 """Servers lay out JSON as they like; what it says is judged."""
@@ -95,13 +95,10 @@ def conforms_whole(constraint: Constraint, text: str) -> bool:
     """Whether a text that ended conforms to a JSON schema, by the validator of the schema's draft."""
     from jsonschema.exceptions import ValidationError
 
-    from pcsuite._util.json_schema import exact_class, validator_class, with_patterns
-    from pcsuite._util.patterns import read_pattern
-
-    schema = with_patterns(json.loads(constraint.value), lambda pattern: read_pattern(pattern, "ecma").python)
     try:
-        value = read_json(text)
-        exact_class(validator_class(schema))(schema).validate(value)
+        schema_validator(json.loads(constraint.value)).validate(read_json(text))
     except (ValueError, ValidationError, RecursionError):
         return False
+    except (OutOfTimeError, OutOfMemoryError):
+        return False  # nobody could see that it does
     return True

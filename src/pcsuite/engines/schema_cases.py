@@ -8,7 +8,8 @@ only. Which keywords count is for the draft's own validator to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import combinations, pairwise
@@ -16,6 +17,7 @@ from typing import Any
 
 from pcsuite._util.json_schema import exact_class, validator_class, with_patterns
 from pcsuite._util.patterns import Pattern, read_pattern
+from pcsuite._util.user_patterns import user_pattern
 from pcsuite.engines.schema_shapes import (
     ANYTHING,
     NOTHING,
@@ -39,7 +41,7 @@ from pcsuite.engines.schema_shapes import (
     only,
 )
 from pcsuite.engines.word_patterns import FORMATS, LONGEST
-from pcsuite.errors import ConstraintUnavailableError
+from pcsuite.errors import ConstraintUnavailableError, OutOfMemoryError, OutOfTimeError
 
 MOST_CASES = 256
 _OLD_DRAFTS = ("Draft3Validator", "Draft4Validator", "Draft6Validator", "Draft7Validator")
@@ -111,7 +113,9 @@ class Cases:
             if number < 0:
                 return False
             errors = self._validator.descend(value, self._schemas[number], resolver=self._resolvers[number])
-            if (next(iter(errors), None) is None) is not sign:
+            with _in_time():
+                conforms = next(iter(errors), None) is None
+            if conforms is not sign:
                 return False
         return True
 
@@ -145,7 +149,7 @@ class Cases:
         demands: list[Demand] = []
         for part in record.parts:
             matching = [part.names[name]] if name in part.names else []
-            matching += [demand for pattern, demand in part.patterns.items() if re.search(pattern, name)]
+            matching += [demand for pattern, demand in part.patterns.items() if matches_key(pattern, name)]
             demands += matching or [part.rest]
         if record.keys and not self.conforms(name, record.keys):
             return NOTHING
@@ -675,6 +679,21 @@ def _whole(value: float | None) -> int | None:
 def _distinct(values: Sequence[Any]) -> list[Any]:
     """Values without repetition; ``1`` and ``true`` differ."""
     return list({repr(value): value for value in values}.values())
+
+
+def matches_key(pattern: str, name: str) -> bool:
+    """Whether a key is one that ``patternProperties`` means."""
+    with _in_time():
+        return user_pattern(pattern).search(name)
+
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """Refuse a schema of which a pattern would be matched for ever."""
+    try:
+        yield
+    except (OutOfTimeError, OutOfMemoryError) as error:
+        raise _refused("pattern", str(error)) from error
 
 
 def _refused(keyword: str, reason: str) -> ConstraintUnavailableError:

@@ -164,8 +164,11 @@ YES_NO_WORDS = {
 """The words for yes and for no in the larger languages; those other than English count at the head of a sentence."""
 
 _SETS_OFF = r"(?=\W*$|\s*[,.!;:*)\]}\"'”’»\n—–。，、！；،।]|\s*-(?!\w)"
+# What may stand before a first word is taken whole or not at all: of a long run of line breaks each part would be tried
+# with each word, which takes minutes.
+_RUN = r"[\s*_\"'“‘`>#|({\[-]"
 _HEAD = (
-    r"(?:^|[.!?;:。！？\n—–])[\s*_\"'“‘`>#|({\[-]*"
+    rf"(?:^|[.!?;:。！？—–]|\n(?!{_RUN}*\n)){_RUN}*(?!{_RUN})"
     r"(?:(?:so|thus|therefore|hence|well|overall|in short|also|donc|alors)\b,?\s*)?"
 )
 _LIKELY = (

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.json_schema import exact_class, schema_problem, validator_class, with_patterns
-from pcsuite._util.patterns import read_pattern
-from pcsuite._util.user_patterns import user_pattern
+from pcsuite._util.json_schema import schema_problem, schema_validator
 from pcsuite.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -97,84 +95,11 @@ def _plain_check(schema: Any) -> Callable[[Any], bool] | None:
 @lru_cache(maxsize=64)
 def _validator(schema_text: str) -> tuple[Validator, Callable[[Any], bool] | None]:
     """What judges a schema's values, and a quick check that spares most of them the judge."""
-    from jsonschema import validators
-
     schema = json.loads(schema_text)
     problem = schema_problem(schema)
     if problem is not None:
         raise ConfigError(f"the answer schema is not a valid JSON schema: {problem}")
-    # The stock check compares objects pairwise, which is quadratic in an answer's length.
-    extend: Any = validators.extend
-    readable = with_patterns(schema, lambda pattern: read_pattern(pattern, "ecma").python)
-    stock = exact_class(validator_class(readable))
-    keywords = {
-        "uniqueItems": _unique_items,
-        "pattern": _pattern,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": partial(_additional_properties, stock.VALIDATORS.get("additionalProperties")),
-    }
-    validator: Validator = extend(stock, keywords)(readable)
-    return validator, _plain_check(schema)
-
-
-def _pattern(validator: Any, pattern: str, instance: object, schema: object) -> Iterator[Any]:
-    """The stock check with a pattern that cannot run for ever."""
-    from jsonschema.exceptions import ValidationError
-
-    if isinstance(instance, str) and not user_pattern(pattern).search(instance):
-        yield ValidationError(f"{instance!r} does not match {pattern!r}")
-
-
-def _pattern_properties(
-    validator: Any, patterns: Mapping[str, Any], instance: object, schema: object
-) -> Iterator[Any]:
-    if not isinstance(instance, dict):
-        return
-    for pattern, part in patterns.items():
-        for name, value in instance.items():
-            if user_pattern(pattern).search(name):
-                yield from validator.descend(value, part, path=name, schema_path=pattern)
-
-
-def _additional_properties(
-    stock: Callable[..., Iterator[Any] | None], validator: Any, allowed: Any, instance: object, schema: Any
-) -> Iterator[Any]:
-    """The stock check over the properties that no pattern names: it would match them by itself."""
-    patterns = schema.get("patternProperties") or {}
-    if patterns and isinstance(instance, dict):
-        schema = {key: value for key, value in schema.items() if key != "patternProperties"}
-        instance = {
-            name: value
-            for name, value in instance.items()
-            if name in schema.get("properties", {})
-            or not any(user_pattern(pattern).search(name) for pattern in patterns)
-        }
-    yield from stock(validator, allowed, instance, schema) or ()
-
-
-def _unique_items(validator: Any, unique: object, instance: object, schema: object) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
-    if not unique or not isinstance(instance, list):
-        return
-    keys: set[str] = set()
-    for element in instance:
-        key = json.dumps(_number_blind(element), sort_keys=True)
-        if key in keys:
-            yield ValidationError(f"{key[:80]} is repeated")
-            return
-        keys.add(key)
-
-
-def _number_blind(value: Any) -> Any:
-    """Write 1.0 as 1, because JSON schema holds them equal."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_number_blind(child) for child in value]
-    if isinstance(value, dict):
-        return {key: _number_blind(child) for key, child in value.items()}
-    return value
+    return schema_validator(schema), _plain_check(schema)
 
 
 def fill_required(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -> dict[str, Any]:

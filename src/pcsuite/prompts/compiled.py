@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pcsuite._util.hashing import digest
+from pcsuite._util.user_patterns import user_pattern
 from pcsuite.config.bundled import bundled_operators
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.errors import PromptError
@@ -197,5 +198,7 @@ def makeup_cues(text: str, operators: Mapping[str, OperatorSpec] | None = None) 
     cues = {name: spec.cues for name, spec in bundled_operators().items()}
     cues |= {name: spec.cues for name, spec in (operators or {}).items() if spec.cues}
     flags = re.IGNORECASE | re.MULTILINE
-    matches = {name: re.search("|".join(words), text, flags) for name, words in cues.items() if words}
-    return {name: match.group().strip() for name, match in matches.items() if match is not None}
+    matches = {
+        name: user_pattern("|".join(words), flags).finditer(text) for name, words in cues.items() if words
+    }
+    return {name: (found[0][0] or "").strip() for name, found in matches.items() if found}

@@ -133,7 +133,7 @@ def _truth_value(value: object) -> bool | None:
 
 def _stated(text: str, name: str) -> bool | None:
     """The one value a text states for a name; ``None`` where it states none, or both."""
-    pattern = rf"^[\s\d.)*\"'-]*{name}[\s\"'*]*[:=][\s\"'*]*(true|false|yes|no)\b"
+    pattern = rf"^(?:[^\S\n]|[\d.)*\"'-])*{name}[\s\"'*]*[:=][\s\"'*]*(true|false|yes|no)\b"
     stated = {_WORDS[word.casefold()] for word in re.findall(pattern, text, re.IGNORECASE | re.MULTILINE)}
     return stated.pop() if len(stated) == 1 else None
 
