@@ -30,6 +30,7 @@ from typing import Any
 
 import yaml
 
+from pcsuite._util.changes import settle_changes
 from pcsuite.cli import COMMANDS, main
 from pcsuite.logging.audit import DOUBLED, audit_log
 from pcsuite.logging.log import RunPaths, iter_rows, newest_rows
@@ -260,8 +261,82 @@ def prepare_import(folder: Path) -> list[str]:
     return ["import", *words]
 
 
-def prepare_ablate(folder: Path) -> list[str]:
+def prepare_ablate(folder: Path, *more: str) -> list[str]:
     """``ablate`` of a prompt of four parts on a small table, with a simulated model."""
+    words = write_prompt_and_table(folder)
+    given = ["--margin", "0.1", "--effect", "rules=2", *more]
+    return ["ablate", *words, *given, "--config", str(write_profile(folder))]
+
+
+def prepare_check(folder: Path) -> list[str]:
+    """``check`` of a prompt against another file."""
+    words = write_prompt_and_table(folder)
+    (folder / "before.md").write_text((folder / "prompt.md").read_text().replace("Be kind.", "Be stern."))
+    more = ["--baseline", str(folder / "before.md"), "--name", "t"]
+    return ["check", *words, *more, "--config", str(write_profile(folder))]
+
+
+def prepare_groups(folder: Path) -> list[str]:
+    """``ablate`` by groups of blocks, of which there have to be some."""
+    words = prepare_ablate(folder, "--design", "groups")
+    rules = "".join(f"- Rule {number} holds.\n" for number in range(8))
+    with (folder / "prompt.md").open("a") as stream:
+        stream.write(f"\n# More rules\n{rules}")
+    return words
+
+
+def prepare_verifier_pass(folder: Path) -> list[str]:
+    """``verifier-pass`` over a finished run."""
+    return ["verifier-pass", "--quiet", "--no-cache", "--config", str(finished_run(folder))]
+
+
+def prepare_bundle(folder: Path) -> list[str]:
+    """``view --bundle`` of a finished run over an earlier bundle."""
+    profile = finished_run(folder)
+    words = ["view", "t", "--bundle", str(folder / "bundle"), "--config", str(profile)]
+    assert main(words) == 0
+    return words
+
+
+def bundle_state(folder: Path) -> State:
+    """The rows, and the pages of the bundle, each whole."""
+    pages = sorted((folder / "bundle").rglob("*.html"))
+    for page in pages:
+        assert page.read_text().rstrip().endswith("</html>"), f"{page.name} is cut off"
+    return log_state(run_log(folder)) | {str(page.relative_to(folder)): True for page in pages}
+
+
+def prepare_init_task(folder: Path) -> list[str]:
+    """``init-task`` over files of an earlier one."""
+    write_prompt_and_table(folder)
+    words = [
+        "init-task",
+        "queues",
+        "--data",
+        str(folder / "tickets.csv"),
+        "--input",
+        "text",
+        "--answer",
+        "queue",
+    ]
+    words += ["--kind", "classification", "--out", str(folder / "made"), "--cache-dir", str(folder / "cache")]
+    assert main(words) == 0
+    return [*words, "--overwrite"]
+
+
+def init_task_state(folder: Path) -> State:
+    """The files of the task, each as it was: the table is the same."""
+    settle_changes(folder / "made" / ".queues.changes", root=folder)
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for place in (folder / "made", folder / "cache" / "datasets")
+        for path in place.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def write_prompt_and_table(folder: Path) -> list[str]:
+    """A prompt of four parts and a table of sixty rows; returns the words that name them."""
     parts = (
         "# Role\nYou are a clerk.",
         "# Rules\nName the queue.",
@@ -271,17 +346,10 @@ def prepare_ablate(folder: Path) -> list[str]:
     (folder / "prompt.md").write_text("\n\n".join(parts) + "\n")
     rows = [f"ticket {number},{('billing', 'delivery')[number % 2]}" for number in range(60)]
     (folder / "tickets.csv").write_text("text,queue\n" + "\n".join(rows) + "\n")
-    words = [
-        str(folder / "prompt.md"),
-        "--data",
-        str(folder / "tickets.csv"),
-        "--answer",
-        "queue",
-        "--margin",
-        "0.1",
-    ]
-    more = ["--model", "simulated", "--effect", "rules=2", "--output-dir", str(folder / "outputs"), "--quiet"]
-    return ["ablate", *words, *more, "--no-cache", "--config", str(write_profile(folder))]
+    return [
+        str(folder / "prompt.md"), "--data", str(folder / "tickets.csv"), "--answer", "queue", "--model", "simulated",
+        "--output-dir", str(folder / "outputs"), "--quiet", "--no-cache",
+    ]  # fmt: skip
 
 
 def any_logs_state(folder: Path) -> State:
@@ -530,6 +598,27 @@ SCENARIOS = {
         Scenario("verify-all", prepare_verify_all, verify_state),
         Scenario("import", prepare_import, lambda folder: log_state(run_log(folder))),
         Scenario("ablate", prepare_ablate, ablate_state),
+        Scenario(
+            "ablate --design order", lambda folder: prepare_ablate(folder, "--design", "order"), ablate_state
+        ),
+        Scenario(
+            "ablate --design repeat",
+            lambda folder: prepare_ablate(folder, "--design", "repeat"),
+            ablate_state,
+        ),
+        Scenario("ablate --design groups", prepare_groups, ablate_state),
+        Scenario(
+            "ablate --noise-first", lambda folder: prepare_ablate(folder, "--noise-first", "20"), ablate_state
+        ),
+        Scenario(
+            "ablate --until --looks",
+            lambda folder: prepare_ablate(folder, "--until", "decided", "--looks", "3"),
+            ablate_state,
+        ),
+        Scenario("verifier-pass", prepare_verifier_pass, lambda folder: log_state(run_log(folder))),
+        Scenario("view --bundle", prepare_bundle, bundle_state),
+        Scenario("init-task", prepare_init_task, init_task_state),
+        Scenario("check", prepare_check, ablate_state, ended=(0, 1)),
         Scenario("run --overwrite", prepare_overwrite, overwrite_state),
         Scenario("log check --repair", prepare_repair, repair_state, ended=(0, 1)),
         Scenario("judge check", prepare_judge, judge_state, ended=(0, 1)),

@@ -198,6 +198,15 @@ def test_a_function_that_hangs_or_takes_everything_is_an_outcome(tmp_path, capfd
     assert "scored a" not in capfd.readouterr().out  # what it prints is no answer of ours
 
 
+def test_what_a_copy_of_the_process_returns_is_no_score(tmp_path):
+    path = tmp_path / "s.py"
+    path.write_text("import os\n\ndef score(answer, item):\n    return os.fork() != 0\n")
+    evaluator = OwnScorer(ScorerFile(path, "score", path.read_text()), OwnScorerOptions(time_limit_s=5))
+    with scoring_ahead() as scoring:
+        ahead = [scoring.begin(evaluator, item(str(number)), Answer("billing")) for number in range(20)]
+        assert [evaluate().metrics["task_score"] for evaluate in ahead] == [1.0] * 20
+
+
 def test_a_run_with_one_hanging_answer_ends_and_says_so(tmp_path, capsys):
     profile = write_own_profile(tmp_path, count=6)
     hanging = ["t001", "t002", "t003"]

@@ -175,6 +175,7 @@ class Server:
     def __init__(self, replies: BinaryIO, done: mmap.mmap) -> None:
         self._replies = replies
         self._done = done
+        self._pid = os.getpid()
         self._count = 0
         self._limit = 0
         self._clock = Clock()
@@ -230,6 +231,8 @@ class Server:
                 reply = clock.within(job, payload)
             else:
                 reply = clock.within(job, payload, self._kept[slots[index]])
+            if os.getpid() != self._pid:  # a copy of us that the job has made: what it returned is no answer of ours
+                os._exit(0)
             replies.append(reply)
             self._count += 1
             self._done[:8] = self._count.to_bytes(8, "little")
