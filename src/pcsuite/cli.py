@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import json
 import os
 import re
 import select
@@ -269,10 +270,10 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
         remedy = "once that is mended, the same command goes on; finished work is kept"
         return f"{where}{error.strerror} ({remedy})", Exit.BAD_INPUT
     if type(error).__name__ in _DISK_ERRORS:  # of the databases, which are not imported for a name
-        return (
-            f"{shorten(str(error))} (see to space and permissions, then run the same command)",
-            Exit.BAD_INPUT,
-        )
+        text = str(error)
+        with suppress(ValueError, KeyError, TypeError):  # DuckDB's threads say it in JSON
+            text = json.loads(text[text.index("{") :])["exception_message"]
+        return f"{shorten(text)} (see to space and permissions, then run the same command)", Exit.BAD_INPUT
     if isinstance(error, MemoryError):
         return "the memory is used up (finished work is kept; the same command goes on)", Exit.BAD_INPUT
     return f"{describe(error)} (a fault of pcsuite: --debug shows where; please report it)", Exit.FAULT

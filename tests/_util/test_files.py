@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -13,6 +14,7 @@ from pcsuite._util.files import (
     replacing,
     sha256_file,
     unreadable_text,
+    write_durably,
     write_errors,
 )
 from pcsuite.data.init_task import read_table
@@ -139,3 +141,14 @@ def test_what_the_disk_refuses_names_the_file_and_the_remedy(tmp_path):
 def test_other_errors_than_the_disks_pass(tmp_path):
     with pytest.raises(ZeroDivisionError), write_errors(DataError, tmp_path):
         half_written(tmp_path / "a")
+
+
+def test_a_full_disk_names_the_file_that_was_to_be_replaced(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for write in (replace_atomically, write_durably):
+        with pytest.raises(OSError, match="No space left") as caught:
+            write(tmp_path / "note.txt", b"text")
+        assert caught.value.filename == str(tmp_path / "note.txt")

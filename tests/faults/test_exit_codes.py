@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pytest
 import yaml
 
@@ -193,6 +194,14 @@ def test_an_interrupt(tmp_path, monkeypatch, capsys):
             PermissionError(errno.EACCES, "Permission denied", "some/file"),
             Exit.BAD_INPUT,
             "Permission denied",
+        ),
+        (
+            duckdb.IOException(
+                'IO Error: Async write failed for range [offset=1026, size=42278]: {"exception_type":"IO",'
+                '"exception_message":"Could not write file \\"runs.csv\\": No space left on device","errno":"28"}'
+            ),
+            Exit.BAD_INPUT,
+            'pcsuite: Could not write file "runs.csv": No space left on device (see to space',
         ),
         (MemoryError(), Exit.BAD_INPUT, "memory"),
         (ZeroDivisionError("by zero"), Exit.FAULT, "a fault of pcsuite"),

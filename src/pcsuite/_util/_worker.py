@@ -231,7 +231,9 @@ class Server:
                 reply = clock.within(job, payload)
             else:
                 reply = clock.within(job, payload, self._kept[slots[index]])
-            if os.getpid() != self._pid:  # a copy of us that the job has made: what it returned is no answer of ours
+            if (
+                os.getpid() != self._pid
+            ):  # a copy of us that the job has made: what it returned is no answer of ours
                 os._exit(0)
             replies.append(reply)
             self._count += 1

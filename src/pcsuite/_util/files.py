@@ -71,6 +71,16 @@ def write_errors(kind: type[PcsuiteError], path: Path, hint: str | None = None) 
         raise kind(f"{path}: cannot be written ({error.strerror or error})", hint=hint) from error
 
 
+@contextmanager
+def _naming_file(path: Path) -> Iterator[None]:
+    """Errors of the disk in the block name a file: those of writing and of ``fsync`` name none by themselves."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = os.fspath(path), None
+        raise
+
+
 def replace_atomically(path: Path, data: bytes | str) -> None:
     """Write a small file durably so that readers see the old or the new content and nothing between.
 
@@ -79,12 +89,15 @@ def replace_atomically(path: Path, data: bytes | str) -> None:
     # A name of its own for each process: two writers must not share a half-written file.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     _sweep_temporary(path.parent)
-    try:
-        write_durably(temporary, data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    with _naming_file(path):
+        try:
+            write_durably(
+                temporary, data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+            )
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
 
 
 def _sweep_temporary(folder: Path) -> None:
@@ -141,7 +154,7 @@ def write_durably(path: Path, data: bytes) -> None:
 
     Not atomic: a reader may see a part. :func:`replace_atomically` is.
     """
-    with path.open("wb") as stream:
+    with _naming_file(path), path.open("wb") as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
