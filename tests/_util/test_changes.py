@@ -1,5 +1,6 @@
 """Changes of several files at every step of which the disk is full or the process killed."""
 
+import errno
 import hashlib
 import json
 import os
@@ -199,3 +200,16 @@ def test_a_change_under_way_is_waited_for(tmp_path, monkeypatch):
         monkeypatch.setattr(changes, "_held", set())  # as another process sees it
         with pytest.raises(RunLockedError, match="its files are being changed"):
             settle_changes(tmp_path / ".x.changes")
+
+
+def test_a_disk_without_room_for_the_journal_names_it(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with (
+        pytest.raises(OSError, match="No space left") as caught,
+        changing_files(tmp_path / "journal") as changes,
+    ):
+        changes.write(tmp_path / "note.txt", "text")
+    assert caught.value.filename == str(tmp_path / "journal")

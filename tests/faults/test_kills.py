@@ -19,6 +19,8 @@ def test_kills_lose_and_double_nothing():
     for command in (
         "run", "promptbench", "optimize", "report", "rescore", "verify-all", "import", "ablate", "run --overwrite",
         "log check --repair", "judge check", "improve", "view marks", "run --batch",
-        "ablate --target --in", "ablate --target --worker --in",
+        "ablate --target --in", "ablate --target --worker --in", "ablate --design order", "ablate --design repeat",
+        "ablate --design groups", "ablate --noise-first", "ablate --until --looks", "check", "verifier-pass",
+        "view --bundle", "init-task",
     ):  # fmt: skip
         assert f"`{command}`" in done.stdout

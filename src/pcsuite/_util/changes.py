@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pcsuite._util.files import PARTIAL, lock_holder, sync_folder, try_lock, warn_without_locks
+from pcsuite._util.files import PARTIAL, lock_holder, naming_file, sync_folder, try_lock, warn_without_locks
 from pcsuite.errors import LogError, RunLockedError
 
 _WAIT_SECONDS = 60.0
@@ -59,7 +59,8 @@ class FileChanges:
         """Have a file hold this; text is written as UTF-8, lone surrogates escaped. Its folder is made."""
         target.parent.mkdir(parents=True, exist_ok=True)
         content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-        self.stage(target).write_bytes(content)
+        with naming_file(target):
+            self.stage(target).write_bytes(content)
 
     def move(self, old: Path, new: Path) -> None:
         """Give a file or folder another name in its file system; raises ``FileExistsError`` where the name is taken."""
@@ -212,13 +213,14 @@ class _Journal:
         self._committed = True
 
     def _write(self, line: bytes, *, whole: bool = False) -> None:
-        with self._lock:
-            self._hash.update(line)
-            while line:
-                line = line[os.write(self._handle, line) :]
-        if whole:
-            os.fsync(self._handle)
-            sync_folder(self._path.parent)
+        with naming_file(self._path):
+            with self._lock:
+                self._hash.update(line)
+                while line:
+                    line = line[os.write(self._handle, line) :]
+            if whole:
+                os.fsync(self._handle)
+                sync_folder(self._path.parent)
 
     def finish(self) -> None:
         """All is done: the journal goes, and with it the lock."""

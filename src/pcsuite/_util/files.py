@@ -41,11 +41,12 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
     # Beside the target: a rename is atomic only within one file system.
     partial = path.with_name(path.name + PARTIAL)
     try:
-        yield partial
-        if durable:
-            # The content before the name: a rename that reaches the disk first would name an empty file.
-            _sync(partial)
-        partial.replace(path)
+        with naming_file(path):
+            yield partial
+            if durable:
+                # The content before the name: a rename that reaches the disk first would name an empty file.
+                _sync(partial)
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
     if durable:
@@ -72,12 +73,13 @@ def write_errors(kind: type[PcsuiteError], path: Path, hint: str | None = None) 
 
 
 @contextmanager
-def _naming_file(path: Path) -> Iterator[None]:
+def naming_file(path: Path) -> Iterator[None]:
     """Errors of the disk in the block name a file: those of writing and of ``fsync`` name none by themselves."""
     try:
         yield
     except OSError as error:
-        error.filename, error.filename2 = os.fspath(path), None
+        if error.filename is None:
+            error.filename = os.fspath(path)
         raise
 
 
@@ -89,15 +91,15 @@ def replace_atomically(path: Path, data: bytes | str) -> None:
     # A name of its own for each process: two writers must not share a half-written file.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     _sweep_temporary(path.parent)
-    with _naming_file(path):
-        try:
-            write_durably(
-                temporary, data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-            )
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+    try:
+        write_durably(temporary, data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)
+        temporary.replace(path)
+    except OSError as error:
+        error.filename, error.filename2 = os.fspath(path), None  # the name that a user knows
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
 def _sweep_temporary(folder: Path) -> None:
@@ -154,7 +156,7 @@ def write_durably(path: Path, data: bytes) -> None:
 
     Not atomic: a reader may see a part. :func:`replace_atomically` is.
     """
-    with _naming_file(path), path.open("wb") as stream:
+    with naming_file(path), path.open("wb") as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
