@@ -258,7 +258,7 @@ def test_the_verdict_on_the_prompt_twice_asks_for_wins_beyond_length():
     as_long = {**WINS, "zero_filler": most, "few_filler": most}
     assert said("prompt_twice", as_long) == ("supported, and not shown beyond length", 200)
     nothing = {**conditions, "zero_twice": half, "few_twice": half}
-    assert said("prompt_twice", nothing) == ("contradicted: no difference of the margin", 200)
+    assert said("prompt_twice", nothing) == ("contradicted: no difference of the margin", 60)
     losses = {**dict.fromkeys(conditions, most), "zero_twice": half, "few_twice": half}
     assert said("prompt_twice", losses) == ("contradicted", 60)
     assert said("prompt_twice", {**losses, "few": half, "few_twice": most}) == ("mixed", 60)
@@ -299,7 +299,7 @@ def test_the_verdict_on_reading_compares_the_spreads_over_templates():
     artefact = {name: spread_out(n, lenient_too=False) for n, name in enumerate(names)} | {"bare_0": half}
     assert said("reading_artefact", artefact) == ("supported", 60)
     ((model, strict, lenient, _, low, high),) = rules.spreads(made("reading_artefact", artefact))
-    assert (model, lenient) == ("m", 0.0)
+    assert (model, lenient) == ("m", pytest.approx(0.0, abs=1e-6))
     assert strict > 0.2
     assert low < high < 0
     real = {name: spread_out(n, lenient_too=True) for n, name in enumerate(names)} | {"bare_0": half}
