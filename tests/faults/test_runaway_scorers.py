@@ -12,7 +12,6 @@ import pytest
 
 from pcsuite._util.workers import close_pool, pool
 from pcsuite.cli import main
-from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import ScorerFile
 from pcsuite.config.operator_definitions import OperatorSpec
 from pcsuite.data.items import Item
