@@ -189,13 +189,17 @@ class AnswerReader:
         cost = value.get("cost_usd")
         if cost is not None:
             answer["cost_usd"] = self._amount(cost, "cost_usd")
+        # Some systems list what they did instead of counting it: the list is then the transcript too.
+        listed = [value[key] for key in ("steps", "tool_calls") if isinstance(value.get(key), (list, tuple))]
         if value.get("steps") is not None:
-            answer["steps"] = self._count(value["steps"], "steps")
+            answer["steps"] = self._number_of(value["steps"], "steps")
         if value.get("tool_calls") is not None:
-            calls = value["tool_calls"]
-            answer["tool_calls"] = len(calls) if isinstance(calls, list) else self._count(calls, "tool_calls")
-        if value.get("transcript") is not None:
-            answer["transcript"] = self._steps(value["transcript"])
+            answer["tool_calls"] = self._number_of(value["tool_calls"], "tool_calls")
+        transcript = (
+            value.get("transcript") if value.get("transcript") is not None else next(iter(listed), None)
+        )
+        if transcript is not None:
+            answer["transcript"] = self._steps(transcript)
         if value.get("loaded") is not None:
             answer["loaded"] = self._sources(value["loaded"])
         if value.get("artifacts") is not None:
@@ -226,6 +230,9 @@ class AnswerReader:
             if tokens.get(key) is not None:
                 usage["total_tokens"] = max(usage["total_tokens"], self._count(tokens[key], "tokens"))
         return usage
+
+    def _number_of(self, value: Any, key: str) -> int:
+        return len(value) if isinstance(value, (list, tuple)) else self._count(value, key)
 
     def _count(self, value: Any, key: str) -> int:
         number = self._amount(value, key)
