@@ -29,16 +29,16 @@ REPOSITORY_PAGES = {
 }
 """Pages outside ``docs/`` and where they are in the site."""
 EXTENSION_POINTS = {
-    "Models": "ModelAdapter",
-    "Scorers": "Evaluator",
-    "Constraint backends": "ConstraintBackend",
-    "Perturbations": "Kind",
-    "Executors": "Executor",
-    "Retrievers": "Retriever",
-    "The registry": "Registry",
-    "Errors": "PcsuiteError",
+    "Models": "pcsuite.engines.adapters.base.ModelAdapter",
+    "Scorers": "pcsuite.evaluation.base.Evaluator",
+    "Constraint backends": "pcsuite.engines.constrained.ConstraintBackend",
+    "Perturbations": "pcsuite.perturbations.kinds.Kind",
+    "Executors": "pcsuite.runners.executors.Executor",
+    "Retrievers": "pcsuite.retrieval.base.Retriever",
+    "The registry": "pcsuite.registry.Registry",
+    "Errors": "pcsuite.errors.PcsuiteError",
 }
-"""What can be plugged in, by class; the module that defines it is looked up."""
+"""What can be plugged in: its class."""
 LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s#]+)(?P<rest>[^)]*\))")
 LOADED = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//[^>]*>|<link\b[^>]*(?:stylesheet|preconnect|icon)[^>]*(?:https?:)?//[^>]*>"
@@ -101,13 +101,18 @@ def site_place(path: str) -> str | None:
 
 def linked_configurations() -> set[str]:
     """Configuration files that pages may link to."""
-    return {path.relative_to(ROOT).as_posix() for path in (ROOT / "configs").glob("*.yaml")}
+    folders = {"*.yaml": "configs", "*.*": "configs/replications"}
+    return {
+        path.relative_to(ROOT).as_posix()
+        for pattern, folder in folders.items()
+        for path in (ROOT / folder).glob(pattern)
+    }
 
 
 def reference_pages() -> dict[str, str]:
     """Name and text of each page of the Python reference."""
     front = [f"::: {module}.{name}" for name, module in front_door().items()]
-    plugs = [f"## {title}\n\n::: {defining_module(name)}.{name}" for title, name in EXTENSION_POINTS.items()]
+    plugs = [f"## {title}\n\n::: {name}" for title, name in EXTENSION_POINTS.items()]
     rooms = [
         f"## {module.rpartition('.')[2].replace('_', ' ')}\n\n"
         + "\n\n".join(f"::: {module}.{name}" for name in names)
@@ -119,16 +124,6 @@ def reference_pages() -> dict[str, str]:
         "extension-points": "# Extension points\n\n"
         "How each is used: [Plugging in](../plugging-in.md).\n\n" + "\n\n".join(plugs) + "\n",
     }
-
-
-def defining_module(name: str) -> str:
-    """The one module that defines a class of this name; raises ValueError where there is none or several."""
-    pattern = re.compile(rf"(?m)^class {name}\b")
-    files = [path for path in PACKAGE.rglob("*.py") if pattern.search(path.read_text(encoding="utf-8"))]
-    if len(files) != 1:
-        raise ValueError(f"class {name} is defined in {len(files)} modules, not in one (EXTENSION_POINTS)")
-    parts = files[0].relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def front_door() -> dict[str, str]:
