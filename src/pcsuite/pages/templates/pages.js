@@ -345,7 +345,8 @@ const live = document.querySelector("[data-live]");
 if (live) {
   let seen = Number(live.dataset.rows);
   const begun = { rows: null, at: 0 };
-  let went = false;
+  // Whether it ever went on as far as the page knows: made while it did, it comes up again also where the first answer finds the end.
+  let went = "going" in live.dataset;
   const say = (name, text) => { live.querySelector(`[data-field=${name}]`).textContent = text; };
   const look = async () => {
     let answer;
