@@ -6,7 +6,7 @@
 A second opinion: nothing of pcsuite is imported, and nothing that is not in Python itself. Scores, differences, exact
 tests and corrections come from the items' scores in `tables/*.csv.gz`; what only a summary tells (lenient scores,
 abstentions, what the answers were) from that. Numbers of the page are found by its template, so a number that this
-script does not give is an error.
+script does not give is an error; what it says in words stands in `in_words`.
 
 Limits of a difference are here those of Student's t over items (for micro-F1 of the jackknife over items), on the page
 those of the report, drawn by a bootstrap: they may differ by 0.01. Everything else must be the same to the last digit.
@@ -678,6 +678,55 @@ def on_page(template: str, page: str) -> dict[str, str]:
     return found
 
 
+def in_words(files: Published) -> dict[str, bool]:
+    """What page and findings say in words and not in a number of their templates, and whether it is so."""
+    first = files.first.cells
+    second: dict[str, dict[str, dict[str, str]]] = {}
+    for row in files.second:
+        second.setdefault(row["condition"], {})[row["item"]] = row
+    four_and_ten = [len({cell[k] for cell in first}) for k in (1, 0)] == [4, 10]
+    silent = [row for name in ("S5", "C5-LINE") for row in second[name].values()]
+    shots, before = second["C5-CHECKS"], second["C5-BEFORE"]
+    seeds = {
+        int(row["replicates"])
+        for row in rows_of("item_scores.csv.gz")
+        if row["decoding"] == "D1" and row["model"] in QWENS
+    }
+    again = {cell[0] for cell in files.again.cells}
+    tasks_of: dict[tuple[str, str], set[str]] = {}
+    for task, _, regime, name in first:
+        tasks_of.setdefault((regime, name), set()).add(task)
+    greedy, sampled = ({name for regime, name in tasks_of if regime == one} for one in ("D0", "D1"))
+    everywhere = {"C0", "C1", "C2", "C3", "C4", "C5", "C6", "S2", "S4", "C4R"}
+    less = {f"C5-{name}" for name in ("ROLE", "GOAL", "RULES", "ABSTAIN", "SCHEMA", "CHECKS")}
+    somewhere = {"C7": {"fever_json"}, "C7L": {"fever_json", "truthfulqa_gen"}, "C8": {"agnews_json", "trec"}}
+    attacked = {row["condition"] for row in rows_of("robustness_by_attack.csv")}
+    return {
+        "Four small models, ten published tasks": four_and_ten,
+        "on four small models and ten published tasks": four_and_ten,
+        "on {best_same} of 10 tasks": len(TASKS) == 10,
+        "other items of nine of the tasks (StrategyQA has too few left)": again
+        == TASKS.keys() - {"strategyqa"},
+        "levels are sampled, three seeds": seeds == {3},
+        "C0–C6, C5 less each operator, two shams, retries (C4R)": all(
+            tasks_of["D0", name] == TASKS.keys() for name in everywhere | less
+        ),
+        "on FEVER the loop with search (C7), on FEVER and TruthfulQA that without (C7L), on AG News and TREC"
+        " compiled prompts (C8)": all(tasks_of["D0", name] == tasks for name, tasks in somewhere.items())
+        and greedy == everywhere | less | somewhere.keys(),
+        "three seeds): the same, but for C5 less each operator": sampled == greedy - less
+        and all(tasks_of["D1", name] == tasks_of["D0", name] for name in sampled),
+        "none of the four conditions was written as one": len(attacked) == 4,
+        "this is one model and one task": len({(row["task"], row["model"]) for row in files.second}) == 1,
+        "a line or a sham that says nothing left no answer readable": not any(
+            float(row["readable"]) for row in silent
+        ),
+        "the checklist before the examples lost no item": all(
+            float(before[item]["score"]) >= float(shots[item]["score"]) for item in shots
+        ),
+    }
+
+
 LIMITS = re.compile(r"\[([+−]\d\.\d\d), ([+−]\d\.\d\d)\]")
 
 
@@ -700,8 +749,7 @@ def differences() -> list[str]:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     findings = readme.partition("study_page.py -->\n")[2].partition("<!-- /findings -->")[0]
     said = page | on_page((FOLDER / "findings.in").read_text(encoding="utf-8"), findings)
-    mine = recomputed()
-    found = []
+    mine, found = recomputed(), []
     for name, text in said.items():
         if name == "hash":  # of the bytes, not of what they say
             continue
@@ -717,6 +765,18 @@ def differences() -> list[str]:
     return found
 
 
+def wrong_words() -> list[str]:
+    """What page and findings say in words otherwise than the published files."""
+    texts = [(FOLDER / name).read_text(encoding="utf-8") for name in ("page.in", "findings.in")]
+    said, found = " ".join(" ".join(texts).split()), []
+    for phrase, holds in in_words(Published()).items():
+        if phrase not in said:
+            found.append(f"no longer said: {phrase!r}")
+        elif not holds:
+            found.append(f"said, and not so by the files: {phrase!r}")
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -726,7 +786,7 @@ def main() -> int:
         for name, text in recomputed().items():
             print(f"{name}:{' ' if chr(10) not in text else chr(10)}{text}")
         return 0
-    found = differences()
+    found = [*differences(), *wrong_words()]
     print("\n".join(found) or "every number of the page and of the findings is what the published files say")
     return int(bool(found))
 

@@ -303,8 +303,8 @@ def publish(rows: Iterable[Answer], folder: Path) -> list[Path]:
             raise SystemExit(
                 f"{model}: its new rows take more than {LARGEST:,} bytes; publish them after fewer (--limit)"
             )
-    folder.mkdir(parents=True, exist_ok=True)
     for path, content in pieces.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     return list(pieces)
 
@@ -439,8 +439,8 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"{restore(read_rows(folder), suite)} rows put into the log of {suite.profile.run.name}")
         return 0
     log = args.log or RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log
-    for path in publish(rows_of_log(log, suite), folder):
-        print(path)
+    pieces = publish(rows_of_log(log, suite), folder)
+    print("\n".join(map(str, pieces)) or f"{log} has no row that is not published")
     return 0
 
 

@@ -4,6 +4,7 @@
                                                        # from the reports of the study and of its replication
     python scripts/study_tables.py --second-look outputs/runs/second_look.jsonl     # from the rows asked again
     python scripts/study_tables.py --rows outputs/runs/rows.jsonl                   # rows about items of our own
+    python scripts/study_tables.py --sample                                         # some of those, to look at
 
 `tables/` gets what the reports wrote, less what the page does not need, and `item_scores.csv.gz`: the mean score of
 each item in each cell, from which effects can be computed again. What was asked again on other items is in
@@ -21,6 +22,7 @@ import json
 import re
 import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -191,6 +193,40 @@ def publish_rows(log: Path, folder: Path) -> None:
     shutil.copyfile(log.with_suffix(".prompts.z"), folder / "rows.prompts.z")
 
 
+SAMPLED = (6, "boolq", ("C0", "C2", "C5", "C6"))
+"""The first items of a task under some conditions: what can be looked at in one small file."""
+
+
+def publish_sample(folder: Path) -> None:
+    """A page of some of the published rows, with the inputs and truths of their items."""
+    from pcsuite.config.load import load_suite
+    from pcsuite.view.bundle import write_bundle_file
+    from pcsuite.view.viewer import Viewer
+
+    count, task, conditions = SAMPLED
+    lines = gzip.decompress((folder / "rows.jsonl.gz").read_bytes()).splitlines()
+    rows = [(json.loads(line), line) for line in lines]
+    items = sorted({row["task"]["item_id"] for row, _ in rows if row["task"]["id"] == task})[:count]
+    with tempfile.TemporaryDirectory() as name:
+        runs = Path(name) / "runs"
+        runs.mkdir()
+        (runs / "rows.jsonl").write_bytes(
+            b"".join(
+                line + b"\n"
+                for row, line in rows
+                if row["task"]["item_id"] in items and row["condition"]["id"] in conditions
+            )
+        )
+        manifest = gzip.decompress((folder / "rows.manifest.json.gz").read_bytes())
+        (runs / "rows.manifest.json").write_bytes(manifest)
+        shutil.copyfile(folder / "rows.prompts.z", runs / "rows.prompts.z")
+        viewer = Viewer(Path(name), load_suite(str(folder / "rows.yaml")))
+        try:
+            write_bundle_file(viewer, "rows", folder / "rows.html")
+        finally:
+            viewer.close()
+
+
 LEFT_OUT = ("rows", "behind", "tables")
 """Sections of a report that are not published: rows and answers, which quote the items, and tables that are files."""
 
@@ -243,6 +279,7 @@ def main() -> int:
         "--second-look", type=Path, nargs="+", metavar="LOG", help="logs of cells asked again"
     )
     parser.add_argument("--rows", type=Path, metavar="LOG", help="log on bundled items, to publish whole")
+    parser.add_argument("--sample", action="store_true", help="the page of some of the published rows")
     args = parser.parse_args()
     if args.collect:
         if args.replication is None:
@@ -254,6 +291,8 @@ def main() -> int:
         second_look(args.second_look, FOLDER / "second_look")
     if args.rows:
         publish_rows(args.rows, FOLDER / "second_look")
+    if args.sample:
+        publish_sample(FOLDER / "second_look")
     return 0
 
 

@@ -40,6 +40,7 @@ def test_the_pages_are_what_the_tables_say(written):
 def test_a_script_that_shares_nothing_with_the_package_gives_every_number():
     """It compares all that stands in the places of the templates, which are the only numbers (the test below)."""
     assert recompute_study.differences() == []
+    assert recompute_study.wrong_words() == []
     source = (ROOT / "scripts" / "recompute_study.py").read_text(encoding="utf-8")
     imported = {
         line.split()[1].partition(".")[0] for line in source.splitlines() if re.match(r"(from|import) ", line)

@@ -17,6 +17,8 @@ def test_an_arm_that_always_says_the_same_is_told(ablated):
         "Nearly constant: the full prompt is answered “billing” for 20 of 20 items."
     ]
     assert answer_alarms(same[:7], by_words=True) == []  # too few to tell
+    right = [msgspec.structs.replace(row, metrics=row.metrics | {"task_score": 1.0}) for row in same]
+    assert answer_alarms(right, by_words=True) == []  # what is true of all may be said of all
     assert answer_alarms(answering(None), by_words=True) == [
         "20 of 20 answers to the full prompt could not be read and score 0."
     ]

@@ -99,7 +99,19 @@ def test_abstentions_are_not_unreadable(alarms):
         cells(lambda name, k: declined if name == "C1" and k < 12 else {"metrics": {"abstained": 0.0}})
     )
     assert set(found) == {"abstained"}
-    assert found["abstained"].startswith("12 of 40 answers (30%) decline to answer")
+    assert found["abstained"].startswith("12 of 40 answers (30%) decline to answer where there is an answer")
+
+
+@pytest.mark.slow
+def test_abstentions_that_are_right_are_no_alarm(alarms):
+    """A third of FEVER's claims have too little evidence, and to say so is the answer."""
+
+    def row(name, k):
+        unanswerable = k % 3 == 0
+        told = {"abstained": float(unanswerable), "unanswerable": float(unanswerable)}
+        return {"metrics": told | ({"abstain_correct": 1.0} if unanswerable else {})}
+
+    assert "abstained" not in alarms(cells(row))
 
 
 @pytest.mark.slow
@@ -133,6 +145,14 @@ def test_a_constant_truth_makes_a_constant_answer_right(alarms):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("right", "known"), [(19, False), (10, True)])
+def test_an_answer_that_is_nearly_always_right_may_be_nearly_always_given(alarms, right, known):
+    """Records of which hardly one has anything in it have no majority label that the manifest could name."""
+    rows = cells(lambda name, k: {"answer": "{}" if k else '{"a": 1}', "score": float(k < right)})
+    assert ("nearly constant" in alarms(rows)) is known
+
+
+@pytest.mark.slow
 def test_seven_equal_answers_prove_nothing(alarms):
     found = alarms(cells(lambda name, k: {"answer": "World"}, items=7))
     assert "nearly constant" not in found
@@ -151,6 +171,22 @@ def test_no_condition_beats_the_majority_class(alarms):
 @pytest.mark.parametrize(("score", "kind"), [(0.0, "floor"), (1.0, "ceiling")])
 def test_floor_and_ceiling(alarms, score, kind):
     assert kind in alarms(cells(lambda name, k: {"score": score}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tp", "fp", "fn", "kinds"),
+    [(0, 1, 2, {"floor"}), (2, 0, 0, {"ceiling"}), (1, 1, 1, set()), (0, 0, 1, {"floor"})],
+)
+def test_floor_and_ceiling_of_pooled_counts_are_those_of_micro_f1(alarms, tp, fp, fn, kinds):
+    """A record with nothing in it scores 1 where nothing is said of it; the pooled figure knows that none was found."""
+
+    def row(name, k):
+        counts = {"tp": 0, "fp": 0, "fn": 0} if k % 2 else {"tp": tp, "fp": fp, "fn": fn}
+        score = 1.0 if k % 2 else 2 * tp / (2 * tp + fp + fn)
+        return {"task": "conll03_ner_json", "metrics": counts, "score": score}
+
+    assert alarms(cells(row)).keys() & {"floor", "ceiling"} == kinds
 
 
 @pytest.mark.slow
@@ -200,8 +236,8 @@ def test_a_sham_that_scores_best_is_named_beside_the_best_that_says_something(al
 
     rows = cells(row, conditions=("C0", "C1", "S2"))
     assert alarms(rows)["sham is best"] == (
-        "The best condition is a sham: S2 scores 0.60 on agnews_json × m1 × D0, the best other one, C1, 0.45: what"
-        " differs there is length or place, not what a block says."
+        "The best condition is a sham: S2 scores 0.60 on agnews_json × m1 × D0, the best other one, C1, 0.45:"
+        " length, place or chance does as much there as what any block says."
     )
 
 

@@ -253,6 +253,37 @@ def test_only_the_format_says_what_else_may_be_written():
             assert not re.search(r"\b(?:final answer|nothing but|no other text)\b", text), name
 
 
+@pytest.mark.parametrize("task_id", TASKS)
+def test_no_check_asks_for_all_where_the_abstention_leaves_some_out(task_id):
+    """A check that every one is listed would put back what is left out for doubt."""
+    task = bundled_tasks()[task_id]
+    if not re.search(r"\bleave an? \w+ out if\b", task.abstain, re.IGNORECASE):
+        return
+    for text in (*task.rules, *task.verifier_checklist):
+        assert not re.search(r"\b(?:every|all|each)\b.*\blisted\b", text) or "you are sure of" in text, text
+
+
+def test_offsets_say_what_they_count_from():
+    """A number that a schema asks for and a reader could count from 0 or from 1."""
+    for task_id in TASKS:
+        named = {
+            name
+            for entry in ((SCHEMAS.schema(task_id) or {}).get("properties") or {}).values()
+            for name in entry.get("items", {}).get("properties", {})
+        }
+        if named & {"start", "sentence"}:
+            assert any(re.search(r"\bfrom 0\b", rule) for rule in bundled_tasks()[task_id].rules), task_id
+
+
+@pytest.mark.parametrize("name", [name for name, spec in OPERATORS.items() if spec.type == "program"])
+def test_a_loop_asks_for_no_other_layout_than_the_task_and_for_no_citation(name):
+    """An answer of several lines goes into it as well as one of a line, and one without evidence as one with it."""
+    spec = OPERATORS[name]
+    for text in (spec.template or "", *(spec.paraphrases or ())):
+        assert not re.search(r"\banswer on one line\b", text)
+        assert not re.search(r"^Cite (?:only|all)\b", text, re.MULTILINE)
+
+
 @pytest.mark.parametrize("name", [name for name, spec in OPERATORS.items() if spec.sham])
 def test_a_sham_says_nothing_of_its_place(name):
     """It may stand anywhere, so it cannot say that the page ends there, or goes on."""

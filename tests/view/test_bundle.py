@@ -37,6 +37,9 @@ def test_links_lead_to_files_that_are_there(bundle):
     text = " ".join(page.read_text() for page in pages)
     assert len(set(re.findall(r"says (?:yes|no) to number (\d+)", text))) <= 12
     assert "<form" not in (bundle / "index.html").read_text().replace('<form method="dialog"', "")
+    # No heading stands over a form that was left out.
+    assert "Answers</h2>" in text
+    assert not re.search(r"<h2[^>]*>[^<]*</h2>\s*</main>", text)
 
 
 @pytest.mark.slow

@@ -365,7 +365,11 @@ def answer_alarms(rows: Sequence[ScoredRow], *, by_words: bool) -> list[str]:
     if cut / total >= SHARES["truncated"][0]:
         alarms.append(f"{cut} of {total} answers to the full prompt were cut off at the token limit.")
     answer, times = counts.most_common(1)[0] if counts else ("", 0)
-    if by_words and readable >= CONSTANT_ITEMS and times / readable >= CONSTANT_SHARE:
+    # What is right of nearly all items may be said of nearly all.
+    given = [row for row in answered if row.parsed is not None and row.parsed.answer == answer]
+    right = sum(float(row.metrics.get("task_score") or 0) for row in given)
+    constant = readable >= CONSTANT_ITEMS and times / readable >= CONSTANT_SHARE
+    if by_words and constant and right < CONSTANT_SHARE * times:
         alarms.append(
             f"Nearly constant: the full prompt is answered “{answer[:60]}” for {times} of {total} items."
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pcsuite._util.text import counted, signed
-from pcsuite.analysis.load.item_scores import SCORE, ItemScores
+from pcsuite.analysis.load.item_scores import LOGGED_SCORE, SCORE, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY
 from pcsuite.analysis.pairings import CONTROL
@@ -23,6 +23,7 @@ from pcsuite.analysis.twins import doing
 from pcsuite.config.operator_definitions import SHAM
 from pcsuite.contrasts import ALPHA
 from pcsuite.logging.manifest import MergedManifest, TaskNote
+from pcsuite.stats.f1 import micro_f1
 from pcsuite.stats.power import items_to_hold, least_p
 
 OUTSIDE = "outside their length band"
@@ -136,7 +137,7 @@ _CONSEQUENCES = {
         " judge ambiguous), then pcsuite rescore"
     ),
     "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
-    "abstained": "decline to answer",
+    "abstained": "decline to answer where there is an answer",
     "refused": "were refused by the model and score as the task scores such a text",
     "filtered": "were held back by the provider's filter and score as empty answers",
     "too long": "had a prompt too long for the model's context and score as empty answers",
@@ -149,13 +150,16 @@ def _shares(tables: RunTables) -> list[Alarm]:
     """Kinds of rows that are too many, over all conditions or in one of them."""
     abstained = tables.metric_column("abstained")
     declined = f"coalesce({abstained}, 0) > 0.5" if abstained else "false"
+    # To decline is the right answer to some items: a third of FEVER's have too little evidence.
+    right = tables.metric_column("abstain_correct")
+    wrongly = f"{declined} AND NOT coalesce({right}, 0) > 0.5" if right else declined
     # An imported log may not say what was read from an answer; its rows have a score all the same.
     unreadable = "n_errors = 0 AND answer IS NULL AND profile NOT LIKE 'imported:%'"
     counted_rows = {
         "unreadable": f"{unreadable} AND NOT ({declined})",
         "ambiguous": "n_errors = 0 AND reading = 'ambiguous'",
         "truncated": "n_errors = 0 AND finish_reason = 'length'",
-        "abstained": f"n_errors = 0 AND {declined}",
+        "abstained": f"n_errors = 0 AND {wrongly}",
         "refused": "n_errors = 0 AND outcome = 'refused'",
         "filtered": "n_errors = 0 AND outcome = 'filtered'",
         "too long": "n_errors = 0 AND outcome = 'too_long'",
@@ -183,18 +187,21 @@ def _shares(tables: RunTables) -> list[Alarm]:
 
 
 def _constant(tables: RunTables, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
-    """Cells that give nearly the same answer whatever the item, unless that is what is true."""
+    """Cells that give nearly the same answer whatever the item, unless that is what is true of nearly all of them."""
     (rows,) = tables.query("SELECT count(*) FROM runs WHERE kind = 'main'")[0]
     # A constant answer shows in any part of the items; counting all answers of a large log is what would cost.
     part = f" AND hash(item_id) % {math.ceil(rows / _ROWS_COUNTED)} = 0" if rows > _ROWS_COUNTED else ""
+    score = tables.metric_column(LOGGED_SCORE)
+    mean = f"coalesce(avg({score}), 0)" if score else "0"
     counts = (
-        f"SELECT {CELL_KEY}, answer, count(*) AS times FROM runs WHERE {_CLEAN_ROWS}"
+        f"SELECT {CELL_KEY}, answer, count(*) AS times, {mean} AS mean_score FROM runs WHERE {_CLEAN_ROWS}"
         f" AND n_errors = 0 AND answer IS NOT NULL{part} GROUP BY ALL"
     )
     constant_cells = tables.query(
         f"SELECT {CELL_KEY}, max_by(answer, times), max(times) / sum(times) AS share FROM ({counts})"
-        f" GROUP BY {CELL_KEY} HAVING sum(times) >= ? AND share >= ? ORDER BY {CELL_KEY}",
-        [CONSTANT_ITEMS, CONSTANT_SHARE],
+        f" GROUP BY {CELL_KEY} HAVING sum(times) >= ? AND share >= ? AND max_by(mean_score, times) < ?"
+        f" ORDER BY {CELL_KEY}",
+        [CONSTANT_ITEMS, CONSTANT_SHARE, CONSTANT_SHARE],
     )
     regimes: dict[tuple[str, str], set[str]] = {}
     for task, model, decoding in tables.query(
@@ -228,8 +235,8 @@ def _levels(scores: ItemScores, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
     """Groups at the floor, at the ceiling, or no better than the majority class under any condition."""
     alarms = []
     for (task, model, decoding), keys in scores.groups().items():
-        means = [float(values.mean()) for key in keys if len(values := scores.cells[key].metric(SCORE)[1])]
-        if not means or scores.is_pooled(task):
+        means = [level for key in keys if (level := _level(scores, key)) is not None]
+        if not means:
             continue
         where, best = f"{task} × {model} × {decoding}", max(means)
         note = tasks.get(task, TaskNote())
@@ -248,15 +255,22 @@ def _levels(scores: ItemScores, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
     return alarms
 
 
+def _level(scores: ItemScores, key: CellKey) -> float | None:
+    """A cell's mean score, or micro-F1 where counts are pooled; ``None`` without a scored item."""
+    cell = scores.cells[key]
+    values = cell.metric(SCORE)[1]
+    if len(values) == 0:
+        return None
+    if scores.is_pooled(key.task):
+        return float(micro_f1(cell.counts().sum(axis=0)[None, :])[0])
+    return float(values.mean())
+
+
 def _best_is_sham(scores: ItemScores) -> list[Alarm]:
     """Groups whose highest score is that of a negative control: a text that says nothing."""
     alarms = []
     for (task, model, decoding), keys in scores.groups().items():
-        means = {
-            key: float(values.mean())
-            for key in keys
-            if not scores.is_pooled(task) and len(values := scores.cells[key].metric(SCORE)[1])
-        }
+        means = {key: level for key in keys if (level := _level(scores, key)) is not None}
         shams = {key for key in means if doing(scores, scores.operators_in(key), SHAM)}
         if not shams or not means.keys() - shams:
             continue
@@ -264,8 +278,8 @@ def _best_is_sham(scores: ItemScores) -> list[Alarm]:
         if means[best] > max(means[rival], FLOOR):
             text = (
                 f"The best condition is a sham: {best.condition} scores {means[best]:.2f} on {task} × {model} ×"
-                f" {decoding}, the best other one, {rival.condition}, {means[rival]:.2f}: what differs there is length"
-                " or place, not what a block says."
+                f" {decoding}, the best other one, {rival.condition}, {means[rival]:.2f}: length, place or chance does"
+                " as much there as what any block says."
             )
             alarms.append(Alarm("sham is best", text))
     return alarms

@@ -143,7 +143,9 @@ def _local(text: str, names: Mapping[str, str], notice: str) -> str:
         return f'href="{name}"' if name else 'aria-disabled="true"'
 
     text = _HREF.sub(link, text.replace('="/static/', '="'))
-    text = re.sub(r"<form[^>]*method=\"(get|post)\".*?</form>", "", text, flags=re.DOTALL)
+    # What is entered has a heading of its own, which would stand over nothing.
+    text = re.sub(r"(<h2[^>]*>[^<]*</h2>\s*)?<form[^>]*method=\"post\".*?</form>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<form[^>]*method=\"get\".*?</form>", "", text, flags=re.DOTALL)
     text = re.sub(r"<div class=\"live\".*?</div>", "", text, flags=re.DOTALL)
     text = text.replace('<div class="elsewhere" hidden>', '<div class="elsewhere">')
     text = text.replace(
