@@ -1,6 +1,7 @@
 """Secrets stay out of what others may read, in every form a server may send them back in."""
 
 import base64
+import time
 from urllib.parse import quote
 
 import pytest
@@ -42,6 +43,16 @@ def test_base64_is_found_wherever_the_secret_begins(before, after):
     coded = base64.b64encode(before + secret.encode() + after).decode()
     assert "***" in redact(coded)
     assert base64.b64encode(secret.encode()[3:-3]).decode()[4:-4] not in redact(coded)
+
+
+@pytest.mark.parametrize("unit", ["\\", "sk-", "a.", "a+", "http://a:", "?key", "a\n", "\\u0", "&#0"])
+def test_a_text_that_repeats_itself_is_redacted_in_time(unit):
+    remember(OWN)
+    text = unit * (100_000 // len(unit)) + " sk-abcdefgh12345678"
+    started = time.process_time()
+    assert OWN not in redact(text + OWN, guess=False)
+    assert "abcdefgh12345678" not in redact(text)
+    assert time.process_time() - started < 4  # of backslashes alone, or of "sk-", it took a minute
 
 
 def test_redaction_leaves_ordinary_words():

@@ -27,6 +27,7 @@ from pcsuite.evaluation.mentions import claimed_choice, claimed_yes_or_no
 from pcsuite.evaluation.number import NumberEvaluator, NumberOptions
 from pcsuite.evaluation.own_scorer import OwnScorer, OwnScorerOptions
 from pcsuite.evaluation.schema_check import schema_error
+from pcsuite.evaluation.stated_numbers import loose_numbers, read_number
 from pcsuite.logging.log import newest_rows
 from pcsuite.prompts.compiled import makeup_cues
 from pcsuite.runners.verifier_pass import read_verdict
@@ -169,6 +170,17 @@ def test_an_answer_that_repeats_itself_holds_up_no_reader_in_words(unit):
     claimed_choice(answer, {"A": "river bank", "B": "beach"})
     read_verdict(answer, "stop")
     assert time.monotonic() - started < 10  # of line breaks alone it took minutes
+
+
+@pytest.mark.parametrize(
+    "unit", ["**1** ", "__1__ ", "**not 1** ", "1.", "12 ", "1, ", "= 1 ", "9", "wait, no 1. "]
+)
+def test_an_answer_that_repeats_a_number_holds_up_no_reader_of_numbers(unit):
+    answer = "x " + unit * (40_000 // len(unit)) + "!"
+    started = time.process_time()
+    read_number(answer)
+    loose_numbers(answer)
+    assert time.process_time() - started < 8  # of numbers in bold it took half a minute for each
 
 
 def test_a_function_that_hangs_or_takes_everything_is_an_outcome(tmp_path, capfd):

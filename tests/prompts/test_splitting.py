@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -121,6 +123,13 @@ def test_the_pieces_are_the_text(lines, how):
 def test_one_paragraph_is_split_at_its_sentences_or_lines(text, said, pieces):
     found, how = split_text(text, "auto")
     assert ([piece.text for piece in found], how) == (pieces, said)
+
+
+@pytest.mark.parametrize(("unit", "how"), [("A. ", "sentences"), ("# a\n", "headings")])
+def test_a_text_that_repeats_itself_is_split_in_time(unit, how):
+    started = time.process_time()
+    split_text("x " + unit * 10_000 + "!", how)
+    assert time.process_time() - started < 1.5  # of sentences it took five
 
 
 def test_code_stays_whole_at_sentences_and_lines():

@@ -55,6 +55,8 @@ def test_columns_and_values_are_read_as_they_are_called(text, column, field, val
         ("not", "a comparison such as score < 1 was expected"),
         ("score < 1 and", "a comparison such as score < 1 was expected"),
         ("x" * 1001, "at most 1,000 characters"),
+        ("(" * 990 + "score < 1", "at most 40 brackets and 'not' may stand inside each other (character 41)"),
+        ("not " * 240 + "score < 1", "may stand inside each other (character 161)"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_place(text, words):

@@ -21,16 +21,21 @@ _BEARER = re.compile(
     r"(?i)\b(bearer|api[-_ ]?key|token|secret|password)([\"']?\s*[:= ]\s*[\"']?)"
     r"(?!(?:provided|required|expired|permissions?)\b)([\w.~+/=%-]{8,})"
 )  # words that servers' messages have there are no secrets
+# Every repetition before something else that must follow is bounded: texts are whatever a server sent, and an endless one
+# would be read to its end from each place in a run of beginnings.
 # A digit is asked for, so that words which only begin like a key are left alone.
-_VENDOR_KEY = re.compile(r"\b(?:(?:sk|pk|rk|hf|gsk|xai|ghp|glpat|AKIA|sess)[-_]?|AIza)(?=[\w-]*\d)[\w-]{12,}")
+_VENDOR_KEY = re.compile(
+    r"\b(?:(?:sk|pk|rk|hf|gsk|xai|ghp|glpat|AKIA|sess)[-_]?|AIza)(?=[\w-]{0,200}\d)[\w-]{12,}"
+)
 _SECRET_NAME = re.compile(
     r"(?i)(api[-_]?key|secret|passw|token$|authori[sz]ation|credential|^auth|^key$|cookie)"
 )
 # What stands before the host of an address, whatever it holds: a port (``:8000/``) is none of it.
 _USER_INFO = re.compile(
-    r"(?i)\b([a-z][a-z0-9+.-]*://)(?:[^\s/?#'\"<>]*|[^\s/@:'\"<>]*:(?!\d+(?:[/\s]|$))[^\s'\"<>]*)@(?=[\w\[*])"
+    r"(?i)\b([a-z][a-z0-9+.-]{0,60}://)"
+    r"(?:[^\s/?#'\"<>]{0,4096}|[^\s/@:'\"<>]{0,4096}:(?!\d+(?:[/\s]|$))[^\s'\"<>]{0,4096})@(?=[\w\[*])"
 )
-_BARE_USER_INFO = re.compile(r"(?<![\w/@.%])[\w.%+-]+:(?!//)[^\s/@:'\"<>]{6,}@(?=[\w-]+[.:/])")
+_BARE_USER_INFO = re.compile(r"(?<![\w/@.%])[\w.%+-]{1,256}:(?!//)[^\s/@:'\"<>]{6,}@(?=[\w-]+[.:/])")
 _SECRET_QUERY = re.compile(
     r"(?i)([?&;](?:[\w.-]*(?:key|token|secret|passw|signature|credential|auth)[\w.-]*|sig|pwd|pass|code)=)"
     r"(?!\*\*\*)[^\s&;'\"<>#)]+"
@@ -44,6 +49,8 @@ _spelled: dict[str, re.Pattern[str]] = {}
 """Each secret with every character plain or escaped: a server may escape some of them and not others."""
 _LONGEST_SPELLING = 8
 """Characters that one character of a secret may become."""
+_BACKSLASHES = r"\\{1,32}"
+"""What escapes a character, five times over at most: of a longer run each beginning would be tried to its end."""
 _ESCAPES = re.compile(r"[%\\&]")
 
 
@@ -88,11 +95,11 @@ def _spellings(character: str) -> str:
     ways += [
         f"&#0*{code};",
         f"&#[xX]0*(?i:{code:x});",
-        rf"\\+u\{{?0*(?i:{code:x})\}}?",
-        rf"\\+x(?i:{code:02x})",
+        rf"{_BACKSLASHES}u\{{?0*(?i:{code:x})\}}?",
+        rf"{_BACKSLASHES}x(?i:{code:02x})",
     ]
     if character in "/\\\"'":
-        ways.append(r"\\+" + re.escape(character))
+        ways.append(_BACKSLASHES + re.escape(character))
     named = {
         "&": "&amp;",
         "<": "&lt;",

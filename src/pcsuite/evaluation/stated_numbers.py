@@ -380,6 +380,11 @@ def _sentences(line: str) -> list[str]:
     return [*sentences, line[start:]]
 
 
+def _before(text: str, end: int, most: int = 120) -> str:
+    """What stands right before an index: searched anew for each numeral, all of it would take quadratic time."""
+    return text[max(0, end - most) : end]
+
+
 def _bold_number(line: str) -> str | None:
     """The one number that a line has in bold, ``None`` without one or with several."""
     if "**" not in line and "__" not in line:
@@ -389,11 +394,8 @@ def _bold_number(line: str) -> str | None:
     values = set()
     for match in BOLD.finditer(line):
         content = (match[1] or match[2]).strip()
-        if (
-            _OPTION.match(content)
-            or _DENIED_BEFORE.search(line[: match.start()])
-            or _BOUND_BEFORE.search(line[: match.start()])
-        ):
+        before = _before(line, match.start())
+        if _OPTION.match(content) or _DENIED_BEFORE.search(before) or _BOUND_BEFORE.search(before):
             continue
         claims, number = _stated(content.rpartition(":")[2] or content)
         if not claims:
@@ -426,13 +428,13 @@ def _quantities(sentence: str) -> tuple[set[str] | None, bool]:
     values: list[tuple[int, str]] = []
     unsettled = False
     for match in matches:
-        before = sentence[max(0, match.start() - 60) : match.start()].rstrip(MINUS)
+        before = _before(sentence, match.start(), 60).rstrip(MINUS)
         value, end = value_of(sentence, match)
         if value is None or _DENIED_BEFORE.search(before) or _DENIED_AFTER.match(sentence, end):
             continue
         if (
             _BOUND_BEFORE.search(before)
-            or _JOINED_BEFORE.search(sentence[: match.start()][-60:])
+            or _JOINED_BEFORE.search(_before(sentence, match.start(), 60))
             or _GOES_ON.match(sentence, end)
         ):
             unsettled = True
@@ -461,6 +463,7 @@ _OPENS_WITH_ADJUNCT = re.compile(
     r"|although)\b[^,]{1,160}, ",
     re.IGNORECASE,
 )
+_AGE = re.compile(r"[0-9]+, ")
 _PART_OF_IT = re.compile(r"(?: [A-Za-z]{1,12})? of (?:them|these|those|which|whom|it)\b")
 
 
@@ -482,8 +485,8 @@ def _without_adjuncts(sentence: str, values: list[tuple[int, str]]) -> list[tupl
     core = [
         pair
         for pair in main
-        if not _ADJUNCT_BEFORE.search(sentence[max(0, pair[0] - 60) : pair[0]])
-        and not (sentence[: pair[0]].endswith(", ") and re.match(r"[0-9]+, ", sentence[pair[0] :]))  # an age
+        if not _ADJUNCT_BEFORE.search(_before(sentence, pair[0], 60))
+        and not (sentence.endswith(", ", 0, pair[0]) and _AGE.match(sentence, pair[0]))
     ]
     return core or main
 
@@ -495,7 +498,7 @@ def _numerals(sentence: str) -> list[re.Match[str]]:
     for match in NUMERAL.finditer(sentence):
         if match.start() < end:
             continue
-        before = sentence[max(0, match.start() - 24) : match.start()]
+        before = _before(sentence, match.start(), 24)
         if _NO_QUANTITY_BEFORE.search(before) or _NO_QUANTITY_AFTER.match(sentence, match.end()):
             continue
         kept.append(match)

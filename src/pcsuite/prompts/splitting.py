@@ -43,6 +43,7 @@ _SHORTENED = re.compile(
     r"(?:\b(?:[A-Za-z]|e\.g|i\.e|cf|vs|etc|approx|Dr|Mr|Mrs|Ms|St|No|Nr|Fig)|^[ \t]*\d{1,3})\Z", re.M
 )
 """What stands before a full stop that ends no sentence: a shortened word, an initial, the number of an item."""
+_LONGEST_SHORTENED = 80
 
 
 def split_text(text: str, how: SplitMethod) -> tuple[list[Piece], str]:
@@ -257,12 +258,13 @@ def _by_headings(lines: Sequence[Line]) -> list[Piece]:
     if not heads:
         return [Piece("".join(line for line, _ in lines), "", "paragraph")]
     texts = [line for line, _ in lines]
+    by_line = {head[0]: head for head in heads}
 
     def sections(starts: Iterable[int]) -> list[tuple[int, int]]:
         return list(itertools.pairwise([*sorted({0, *starts}), len(lines)]))
 
     def has_words(first: int, last: int) -> bool:
-        below = next((head[3] for head in heads if head[0] == first), 0)
+        below = by_line[first][3] if first in by_line else 0
         return bool("".join(texts[first + below : last]).strip())
 
     levels = sorted({head[1] for head in heads})
@@ -279,16 +281,16 @@ def _by_headings(lines: Sequence[Line]) -> list[Piece]:
     while len(starts) != before:
         before = len(starts)
         for first, last in sections(starts):
-            inner = [head for head in heads if first < head[0] < last]
+            inner = [by_line[line] for line in range(first + 1, last) if line in by_line]
             text = "".join(texts[first:last])
-            highest = [head for head in inner if head[1] == min(entry[1] for entry in inner)]
+            level = min((head[1] for head in inner), default=0)
+            highest = [head for head in inner if head[1] == level]
             examples = sum("example" in head[2].casefold() for head in highest) > 1
             if inner and (examples or 2 * len(text) > total or LIKE_A_VARIABLE.search(text)):
                 starts |= {head[0] for head in highest}
     pieces = []
     for first, last in sections(starts):
-        head = next((entry for entry in heads if entry[0] == first), None)
-        follows = next((entry for entry in heads if entry[0] == last), None)
+        head, follows = by_line.get(first), by_line.get(last)
         alone = head is not None and not has_words(first, last)
         parent = alone and head is not None and follows is not None and follows[1] > head[1]
         title, kind = (head[2], "heading") if head is not None else ("", "paragraph")
@@ -381,7 +383,9 @@ def _by_sentences(lines: Sequence[Line]) -> list[Piece]:
         text, start = paragraph.text, 0
         coded = any(fenced for _, fenced in lines_of(text))
         for match in () if coded else _SENTENCE_END.finditer(text):
-            if match[0][0] != "." or not _SHORTENED.search(text[start : match.start()]):
+            # Of what stands before no more than a shortened word: a row of them would be read again for each.
+            before = text[max(start, match.start() - _LONGEST_SHORTENED) : match.start()]
+            if match[0][0] != "." or not _SHORTENED.search(before):
                 pieces.append(Piece(text[start : match.end()], "", "sentence"))
                 start = match.end()
         pieces.append(Piece(text[start:], "", "sentence" if not coded else "paragraph"))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -186,7 +185,7 @@ def _rescored(
         rescored_utc=utc_now(),
         pcsuite_version=__version__,
     )
-    if _scores(rescored) == _scores(row):
+    if _has_equal_scores(rescored, row):
         return None
     outcome.changed += 1
     return rescored
@@ -206,7 +205,11 @@ def retrieved_of(row: RunRow) -> list[tuple[str, int, str]] | None:
     return passages
 
 
-def _scores(row: RunRow) -> Any:
-    """Parse, metrics and named scores as the log would hold them, for comparison."""
-    shown = [row.parsed, row.metrics, row.scores or {}, row.errors, row.label or None]
-    return msgspec.json.decode(msgspec.json.encode(shown))
+def _has_equal_scores(one: RunRow, other: RunRow) -> bool:
+    """Whether parse, metrics and named scores of two rows are equal as the log would hold them."""
+    first, second = (
+        msgspec.json.encode([row.parsed, row.metrics, row.scores or {}, row.errors, row.label or None])
+        for row in (one, other)
+    )
+    # Mostly nothing has changed, and the texts are equal; what is equal may also stand in another order.
+    return first == second or bool(msgspec.json.decode(first) == msgspec.json.decode(second))

@@ -26,6 +26,8 @@ COMPARED = ("<", "<=", ">", ">=", "=", "!=")
 """Signs between numbers; texts have the last two."""
 _TOKEN = re.compile(r"""\s*(?:(?P<text>"[^"]*")|(?P<sign><=|>=|!=|!~|[<>=~().])|(?P<word>[^\s"<>=~!().]+))""")
 _LONGEST = 1_000
+_DEEPEST = 40
+"""Brackets and ``not`` inside each other; each takes several calls."""
 
 
 class Comparison(NamedTuple):
@@ -87,6 +89,7 @@ class _Reader:
             self._tokens.append((match[0].strip(), match.end() - len(match[0].strip())))
             at = match.end()
         self._next = 0
+        self._depth = 0
 
     def whole(self) -> Where:
         condition = self._either()
@@ -111,17 +114,20 @@ class _Reader:
         token = self._peek()
         if token is None:
             raise self._error("a comparison such as score < 1 was expected", self._at)
-        if token.casefold() == "not":
-            self._take()
-            return Where("not", (self._one(),))
-        if token == "(":
-            self._take()
-            inner = self._either()
+        is_negation = token.casefold() == "not"
+        if not is_negation and token != "(":
+            return self._comparison()
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise self._error(f"at most {_DEEPEST} brackets and 'not' may stand inside each other", self._at)
+        self._take()
+        inner = Where("not", (self._one(),)) if is_negation else self._either()
+        self._depth -= 1
+        if not is_negation:
             if self._peek() != ")":
                 raise self._error("a closing bracket was expected", self._at)
             self._take()
-            return inner
-        return self._comparison()
+        return inner
 
     def _comparison(self) -> Comparison:
         start = self._at

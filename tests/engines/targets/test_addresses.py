@@ -153,6 +153,7 @@ def test_a_column_that_the_item_has_not_is_named():
         ({"body": '{"p": "fixed"}'}, "no place for the prompt"),
         ({"body": "{not json"}, "the request template is no JSON"),
         ({"answer": "choices["}, "'choices\\[' is no JMESPath"),
+        ({"answer": "(" * 3000 + "a" + ")" * 3000}, "is no JMESPath that can be read: it is nested too deep"),
         ({"read": {"token": "a"}}, "'token' is nothing that is read .*tokens"),
         ({"headers": {"Authorization": "$NOT_SET_ANYWHERE"}}, "variable NOT_SET_ANYWHERE, which is not set"),
         ({"headers": {"Authorization": "Bearer abcdef123456"}}, "holds a secret: name its variable"),

@@ -275,7 +275,13 @@ def checked_path(path: str) -> str:
     try:
         jmespath.compile(path)
     except JMESPathError as error:
-        raise ConfigError(f"'{path}' is no JMESPath: {shorten(' '.join(str(error).split()), 120)}") from None
+        raise ConfigError(
+            f"'{shorten(path, 200)}' is no JMESPath: {shorten(' '.join(str(error).split()), 120)}"
+        ) from None
+    except RecursionError:
+        raise ConfigError(
+            f"'{shorten(path, 200)}' is no JMESPath that can be read: it is nested too deep"
+        ) from None
     return path
 
 
