@@ -433,7 +433,7 @@ def test_a_budget_that_ends_the_looks_is_not_called_a_lack_of_items(study, capsy
     assert "the items ran out" not in output
 
 
-def test_where_the_agent_wavers_several_answers_an_item_are_offered(study, capsys):
+def test_an_agent_that_wavers_answers_twice_and_is_offered_more(study, capsys):
     program(
         study,
         "wavers.py",
@@ -447,7 +447,11 @@ def test_where_the_agent_wavers_several_answers_an_item_are_offered(study, capsy
              "--no-trim", "--quiet", "--margin", "0.4", "--noise-first", "12"]  # fmt: skip
     assert main([*words, "--target", f"{PYTHON} wavers.py", "--name", "wavers"]) == 0
     output = " ".join(capsys.readouterr().out.split())
-    assert "One more answer an item (--regime D1 --seeds 2) would show" in output
-    assert "Several answers an item lessen that: --regime D1 --seeds 3, with a --name of its own." in output
+    assert "of 12 items, so target/wavers answers every item twice (--seeds 1 for once)." in output
+    assert "One more answer an item (--seeds 3) would show" in output
+    assert main([*words, "--target", f"{PYTHON} wavers.py", "--name", "once", "--seeds", "1"]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "One more answer an item (--seeds 2) would show" in output
+    assert "Several answers an item lessen that: --seeds 3." in output
     assert main([*words, "--target", f"{PYTHON} wavers.py", "--deterministic", "--name", "says_not"]) == 0
     assert "One more answer an item" not in capsys.readouterr().out

@@ -20,9 +20,17 @@ from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import model_differences
 from pcsuite.ablation.arm_measures import SharedRows, of_items
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, first_groups, halves, without
-from pcsuite.ablation.forecast import NoiseForecast, forecast_by_noise
+from pcsuite.ablation.forecast import NoiseForecast, Rest, forecast_by_noise, price_of_rest
+from pcsuite.ablation.forecast_picture import over_budget_words
 from pcsuite.ablation.judging import Cell, judge_cell
 from pcsuite.ablation.reach import Reach, check_reach, unknown_line
+from pcsuite.ablation.replicates import (
+    as_noted,
+    decided,
+    note_replicates,
+    planned,
+    with_replicates,
+)
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.result import AblationResult
 from pcsuite.ablation.screen import (
@@ -46,9 +54,9 @@ from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Work, git_commit
-from pcsuite.runners.plan import Plan, build_plan
+from pcsuite.runners.plan import Plan
 from pcsuite.runners.registration import register
-from pcsuite.runners.run_suite import LOCAL, run_into
+from pcsuite.runners.run_suite import LOCAL, record_plan, run_into
 
 _LOGGER = logging.getLogger("pcsuite")
 REACH = "reach"
@@ -66,8 +74,8 @@ def ablate(
     tell: Callable[[NoiseForecast], None] | None = None,
 ) -> AblationResult:
     """Run an ablation, or go on with it, and judge it; ``show`` gets the study before anything is called, ``tell`` what
-    the A/A arm says of its reach and price before the rest is asked (of one that has a budget, or
-    ``request.noise_first`` items).
+    the A/A arm says of its reach and price before the rest is asked (of one that has a budget, asks a target that
+    varies, or has ``request.noise_first`` items).
 
     The same request goes on where an earlier run of its name ended; rows that are there are not asked again. A budget
     that runs out ends the calls, and what was answered is judged. Of several models and tables all are asked the same
@@ -136,7 +144,10 @@ class AblationRun:
         # A kill while it is written must not leave the rows of this ablation without it.
         if noted != fingerprint:
             replace_atomically(note, study.note())
-        plan = build_plan(study.write(study.design.first))
+        if study.by_noise and (study.request.overwrite or not len(ResumeIndex.read(study.log))):
+            note_replicates(study, None)
+        study = as_noted(study)
+        plan = planned(study, study.write(study.design.first))
         work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
         opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
         return cls(study, plan, opened, quiet=quiet, tell=tell)
@@ -163,7 +174,7 @@ class AblationRun:
             if request.until:
                 await self._until_decided()
             else:
-                await self._noise_first()
+                await self._noise_first(self.study.count)
                 await self._ask(self.plan)
                 for cell in self.cells:
                     if cell.screens:
@@ -189,24 +200,51 @@ class AblationRun:
             differences=model_differences(self.study.each, arms) if results[1:] else (),
         )
 
-    async def _noise_first(self) -> None:
-        """Ask the full prompt and the A/A arm on the first items, and tell what these say of the rest.
+    async def _noise_first(self, most: int, block: str = "") -> None:
+        """Ask the full prompt and the A/A arm on the first items, at most so many; decide by them how often every item
+        is answered where that is open, and tell what they say of the rest.
 
         Both are part of the design, so that nothing is asked in addition.
         """
-        study, first = self.study, self.study.noise_items
+        study, first = self.study, min(self.study.noise_items, most)
         pair = [arm for arm in study.design.first if arm.id in (FULL, AGAIN)]
-        if len(pair) < 2 or not 2 <= first < study.count:
+        if len(pair) < 2 or first < 2 or not (study.by_noise or first < study.count):
             return
-        await self._ask(self._plan_of(pair, "", most=first))
+        await self._ask(self._plan_of(pair, block, most=first))
         if self.stopped:
             return
-        units = (unit for name in self.plan.scope.models for unit in self.plan.units(name))
-        left = sum(unit.run_id not in self.log.index for unit in units)
+        if study.by_noise and study.replicates is None:
+            self._decide_replicates()
+        if self.tell is None:
+            return
+        rest = self._rest(self.plan)
         for cell in self.cells:
-            found = forecast_by_noise(cell.study, cell.measured.arms, self.log.paths.log, left)
-            if found is not None and self.tell is not None:
+            if (found := forecast_by_noise(cell.study, cell.measured.arms, rest)) is not None:
                 self.tell(found)
+
+    def _decide_replicates(self) -> None:
+        """Let the A/A arm say how often every item is answered, as far as the budget goes; written down at once."""
+        study = self.study
+        found = decided(cell.measured.arms for cell in self.cells if cell.study.request.seeds is None)
+        self._follow(with_replicates(study, found))
+        if found.answers > 1 and not (rest := self._rest(self.plan)).affordable:
+            found = replace(found, answers=1, over_budget=over_budget_words(study, rest))
+            self._follow(with_replicates(study, found))
+        note_replicates(self.study, found)
+
+    def _follow(self, study: Study) -> None:
+        """Go on with the study as it was decided; what was asked so far stays part of it."""
+        self.study = study
+        self.plan = planned(study, study.write(study.design.first))
+        self.suite = self.plan.suite
+        for cell, one in zip(self.cells, study.each, strict=True):
+            cell.study, cell.plan = one, self.plan
+
+    def _rest(self, plan: Plan) -> Rest:
+        """What of a plan is still to be asked, and its price at that of what was."""
+        units = (unit for name in plan.scope.models for unit in plan.units(name))
+        left = sum(unit.run_id not in self.log.index for unit in units)
+        return price_of_rest(self.study.request, self.log.paths.log, left)
 
     async def _find_reach(self, cell: Cell) -> None:
         """Find out whether the prompt's files reach a system that works in a folder; once for a study that goes on."""
@@ -249,8 +287,15 @@ class AblationRun:
         free = self.study.free
         left_out = {without(name, free).id: name for name in free}
         most = self.study.chosen_on if self.study.request.trim else self.study.count
-        plan = self._plan_of([arm_of(free, free), *(without(name, free) for name in free)], "", most=most)
-        await self._ask(plan, register(plan, self.log))
+        arms = [arm_of(free, free), *(without(name, free) for name in free)]
+        plan = self._plan_of(arms, "", most=most)
+        registered = register(plan, self.log)
+        if self.study.by_noise:
+            # What is registered stands before the first row, also where a kill ends the noise.
+            record_plan(plan, self.log.paths.log, registered)
+            await self._noise_first(most, "noise")
+            plan = self._plan_of(arms, "", most=most)
+        await self._ask(plan, registered)
         (cell,) = self.cells
         cell.broken_off = bool(self.stopped)
         for look in read_looks(self.log.paths.log):
@@ -337,7 +382,7 @@ class AblationRun:
             skip_items=skip,
             block=block,
         )
-        return build_plan(self.suite, scope=scope, tasks=tables)
+        return planned(self.study, self.suite, scope, tables)
 
     async def _pairs(self, cell: Cell) -> list[tuple[str, str]]:
         """Measure the pairs that look redundant and are not in the design; all that are measured."""

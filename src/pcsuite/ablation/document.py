@@ -68,6 +68,7 @@ def document(result: AblationResult) -> dict[str, Any]:
             **limits_record("difference", result.noise),
             "p": result.noise_p,
             "flips": result.noise_flips,
+            "answers": study.answers,
         },
         "trim": None if result.trim is None else _trim(result, result.trim),
         "arms": [_arm(arm) for arm in result.arms],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from pcsuite.ablation.arm_measures import ArmMeasures
 from pcsuite.ablation.arms import AGAIN, FULL, shared_prefix
 from pcsuite.ablation.reading import SIMULATED
+from pcsuite.ablation.replicates import as_noted, planned
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.study import FINGERPRINT, Study, prepare
 from pcsuite.ablation.verdicts import POWER, flip_rate
@@ -26,7 +27,7 @@ from pcsuite.errors import ConfigError, require
 from pcsuite.logging.ledger import read_spent
 from pcsuite.logging.log import ResumeIndex
 from pcsuite.runners.estimate import estimate_plan, total_cost
-from pcsuite.runners.plan import Plan, build_plan
+from pcsuite.runners.plan import Plan
 from pcsuite.stats.shape_free import shape_free_test
 
 FLIPS = 0.1
@@ -83,18 +84,9 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseForecast:
-    """What the A/A arm says, on the first items, of the rest: its reach and its price, before it is paid."""
+class Rest:
+    """What is still to be asked, and its price at that of what was."""
 
-    study: Study
-    asked: int
-    """Items that the full prompt and the A/A arm have both answered."""
-    replicates: int
-    noise: float
-    """Mean squared difference of an item's two scores though nothing but a line end differs; of 0/1 scores of one
-    answer each the share that flips."""
-    graded: bool
-    forecast: Forecast
     rows_left: int
     hours: float
     """What these take at the pace so far."""
@@ -103,14 +95,6 @@ class NoiseForecast:
     usd_left: float | None
     """What is left of the budget; ``None`` where there is none."""
     hours_left: float | None
-    another_replicate: float | None
-    """Smallest effect found with one more answer an item; ``None`` where a model answers greedily, and would say the
-    same."""
-
-    @property
-    def detectable(self) -> float:
-        """Smallest effect of a block that is found with 80 % power, after the correction over blocks."""
-        return self.forecast.detectable_any_shape if self.graded else self.forecast.detectable
 
     @property
     def affordable(self) -> bool:
@@ -121,13 +105,50 @@ class NoiseForecast:
         )
 
 
-def forecast_by_noise(
-    study: Study, arms: Mapping[str, ArmScores], log: Path, rows_left: int
-) -> NoiseForecast | None:
+@dataclass(frozen=True, slots=True)
+class NoiseForecast(Rest):
+    """What the A/A arm says, on the first items, of the rest: its reach and its price, before it is paid."""
+
+    study: Study
+    asked: int
+    """Items that the full prompt and the A/A arm have both answered."""
+    measured: int
+    """Answers of each of these items."""
+    replicates: int
+    """Answers an item of the whole ablation."""
+    noise: float
+    """Mean squared difference of an item's two scores though nothing but a line end differs; of 0/1 scores of one
+    answer each the share that flips."""
+    graded: bool
+    forecast: Forecast
+    another_replicate: float | None
+    """Smallest effect found with one more answer an item; ``None`` where a model answers greedily, and would say the
+    same."""
+
+    @property
+    def detectable(self) -> float:
+        """Smallest effect of a block that is found with 80 % power, after the correction over blocks."""
+        return self.forecast.detectable_any_shape if self.graded else self.forecast.detectable
+
+
+def price_of_rest(request: AblationRequest, log: Path, rows_left: int) -> Rest:
+    """What so many rows take at the pace and the cost so far, and what the request leaves for them."""
+    spent = read_spent(log)
+    calls = max(1, sum(line.calls for line in spent.starts))
+    return Rest(
+        rows_left,
+        rows_left * spent.seconds / calls / 3600,
+        rows_left * spent.cost_usd / calls,
+        None if request.budget_usd is None else max(0.0, request.budget_usd - spent.cost_usd),
+        None if request.budget_hours is None else max(0.0, request.budget_hours - spent.seconds / 3600),
+    )
+
+
+def forecast_by_noise(study: Study, arms: Mapping[str, ArmScores], rest: Rest) -> NoiseForecast | None:
     """What the A/A arm on the items so far says of the whole ablation; ``None`` where fewer than two items have both.
 
-    Noise of a mean over replicates is what it was measured to be. One more of them lessens what lies within an item in
-    proportion (Miller 2024); twice the items lessen all of it, so they come first where there are any.
+    Both prompts say the same, so the noise lies within the items: of a mean over more answers than it was measured on
+    it is less in proportion (Miller 2024); twice the items lessen all of it, so they come first where there are any.
     """
     noise = flip_rate(arms[FULL].values, arms[AGAIN].values)
     if not math.isfinite(noise):
@@ -138,7 +159,7 @@ def forecast_by_noise(
         return None
     request = study.request
     greedy = study.base.regimes[request.regime].greedy
-    replicates = 1 if greedy else request.seeds
+    measured, replicates = max(1, round(arms[FULL].replicates)), study.answers
     alike = greedy and not study.varies  # asked again, the same answer comes
     graded = not all(arms[name].binary for name in (FULL, AGAIN))
     blocks, units = len(study.free) * len(study.each), study.clusters
@@ -148,25 +169,20 @@ def forecast_by_noise(
             units, blocks, margin=request.margin, flips=min(1.0, of), spread=math.sqrt(max(of, 1 / units))
         )
 
-    spent = read_spent(log)
-    calls = max(1, sum(line.calls for line in spent.starts))
     found = NoiseForecast(
-        study,
-        asked,
-        replicates,
-        noise,
-        graded,
-        reach(noise),
-        rows_left,
-        rows_left * spent.seconds / calls / 3600,
-        rows_left * spent.cost_usd / calls,
-        None if request.budget_usd is None else max(0.0, request.budget_usd - spent.cost_usd),
-        None if request.budget_hours is None else max(0.0, request.budget_hours - spent.seconds / 3600),
-        None,
+        **asdict(rest),
+        study=study,
+        asked=asked,
+        measured=measured,
+        replicates=replicates,
+        noise=noise,
+        graded=graded,
+        forecast=reach(noise * measured / replicates),
+        another_replicate=None,
     )
     if alike:
         return found
-    more = replace(found, forecast=reach(noise * replicates / (replicates + 1)))
+    more = replace(found, forecast=reach(noise * measured / (replicates + 1)))
     return replace(found, another_replicate=more.detectable)
 
 
@@ -273,7 +289,7 @@ def preview(request: AblationRequest) -> Preview:
     study = prepare(request)
     note = study.folder / FINGERPRINT
     if note.is_file() and note.read_text(encoding="utf-8").partition("\n")[0] == study.fingerprint():
-        return _preview(study)  # it has begun: what its log has counts
+        return _preview(as_noted(study))  # it has begun: what its log has counts
     with tempfile.TemporaryDirectory(prefix="pcsuite-ablate-") as folder:
         shown = _preview(replace(study, folder=Path(folder)))
         return replace(shown, study=study)
@@ -281,7 +297,7 @@ def preview(request: AblationRequest) -> Preview:
 
 def _preview(study: Study) -> Preview:
     suite = study.write(study.design.first)
-    plan = build_plan(suite)
+    plan = planned(study, suite)
     sizes = estimate_plan(plan)
     flips, basis = _expected_flips(study, plan)
     listed = list(study.design.first)

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from pcsuite._util.text import counted
-from pcsuite.ablation.forecast import GRADED_SPREAD, NoiseForecast, Preview
+from pcsuite.ablation.forecast import GRADED_SPREAD, NoiseForecast, Preview, Rest
+from pcsuite.ablation.replicates import OFTEN, replicates_sentence
 from pcsuite.ablation.screen import expected_arms, most_arms
 from pcsuite.ablation.sentences import items_words, seeds_words
 from pcsuite.ablation.study import Study
@@ -78,6 +79,7 @@ def print_preview(preview: Preview, console: Console) -> None:
         f"rows: {preview.rows:,} ({len(study.design.first)} arms × {_items_of_each(study)}),"
         f"{f' {preview.done:,} of them done;' if preview.done else ''} {_takes(preview)}{_later_rows(study)}",
         *screening_lines(study),
+        *_replicates_lines(study),
         f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({preview.prefix_as_listed:.0%} in the design's own order)",
         f"reach with {count}, if {preview.forecast.flips:.1%} of answers flip by chance"
@@ -138,9 +140,23 @@ def _later_rows(study: Study) -> str:
     return f"; looking for a shorter prompt adds up to {most:,} rows"
 
 
+def _replicates_lines(study: Study) -> list[str]:
+    """How often items are answered, or on what that hangs."""
+    if not study.by_noise:
+        return []
+    if study.replicates is not None:
+        return [line for one in study.each if (line := replicates_sentence(one))]
+    return [
+        f"answers an item: 1, or {OFTEN} (as many times the rows) where the full prompt, asked again on the first"
+        f" {study.noise_items} items, scores otherwise on any (--seeds 1 for once)"
+    ]
+
+
 def _items_of_each(study: Study) -> str:
-    """``60 items``, or ``60 items + 40 items`` of several models and tables."""
-    return " + ".join(f"{one.count} items" for one in study.each)
+    """``60 items``, or ``60 items + 40 items × 2`` of several models and tables."""
+    return " + ".join(
+        f"{one.count} items" + (f" × {one.answers}" if one.answers > 1 else "") for one in study.each
+    )
 
 
 def screening_lines(study: Study) -> list[str]:
@@ -163,27 +179,27 @@ def screening_lines(study: Study) -> list[str]:
 def noise_forecast_lines(forecast: NoiseForecast) -> list[str]:
     """What the A/A arm says before the rest is paid for: the noise, what can be shown at it, and the price."""
     study = forecast.study
+    decision = replicates_sentence(study)
+    if study.request.until:  # how many rows are left, the looks decide
+        return [decision] if decision else []
     size = f"{items_words(study.count, study.clusters)}" + (
         f" × {forecast.replicates}" if forecast.replicates > 1 else ""
     )
     moved = (
         f"scores moved by {math.sqrt(forecast.noise):.3f} (root mean square)"
-        if forecast.graded or forecast.replicates > 1
+        if forecast.graded or forecast.measured > 1
         else f"{forecast.noise:.1%} of the scores moved"
     )
-    price = f"about {hours_words(forecast.hours)}" + (f" and ${forecast.usd:,.2f}" if forecast.usd else "")
+    price = _price_words(forecast)
     lines = [
+        *([decision] if decision else []),
         f"A/A on {counted(forecast.asked, 'item')}: {moved} by chance alone. At this noise {size} can show"
         f" {forecast.detectable:.2f} of each of {len(study.free)} blocks; {price} for the"
         f" {forecast.rows_left:,} rows left.",
     ]
     if not forecast.affordable:
-        left = [
-            *([f"${forecast.usd_left:,.2f}"] if forecast.usd_left is not None else []),
-            *([hours_words(forecast.hours_left)] if forecast.hours_left is not None else []),
-        ]
         lines.append(
-            f"The budget ends it before ({' and '.join(left)} left): what is answered until then is judged."
+            f"The budget ends it before ({_left_words(forecast)} left): what is answered until then is judged."
         )
     if forecast.another_replicate is not None:
         flags = seeds_words(forecast.study, forecast.replicates + 1)
@@ -192,6 +208,24 @@ def noise_forecast_lines(forecast: NoiseForecast) -> list[str]:
             " as many calls on further items would show no less, and say more of other items."
         )
     return lines
+
+
+def over_budget_words(study: Study, rest: Rest) -> str:
+    """``two answers an item take about 3.1 h and $14.00 more and the budget has $7.00 left``."""
+    most = "up to " if study.request.until else ""
+    return f"two answers an item take {most}{_price_words(rest)} more and the budget has {_left_words(rest)} left"
+
+
+def _price_words(rest: Rest) -> str:
+    return f"about {hours_words(rest.hours)}" + (f" and ${rest.usd:,.2f}" if rest.usd else "")
+
+
+def _left_words(rest: Rest) -> str:
+    left = [
+        *([f"${rest.usd_left:,.2f}"] if rest.usd_left is not None else []),
+        *([hours_words(rest.hours_left)] if rest.hours_left is not None else []),
+    ]
+    return " and ".join(left)
 
 
 def hours_words(hours: float) -> str:

@@ -48,6 +48,7 @@ def render_ablation(result: AblationResult) -> str:
             ("answers", f"{sum(arm.items for arm in result.arms):,}"),
             ("model", study.model_id),
             ("regime", study.request.regime),
+            *([("answers an item", str(study.answers))] if study.answers > 1 else []),
             ("margin", f"{study.request.margin:g}"),
             ("one lost call moves a bound by", figure_text(1 / max(result.items, 1), 3)),
             ("full prompt's score", figure_text(result.arms[0].score, 3)),

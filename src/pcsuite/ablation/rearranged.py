@@ -25,6 +25,7 @@ from pcsuite.ablation.arms import CHANGES, FULL
 from pcsuite.ablation.reading import SIMULATED
 from pcsuite.ablation.rearranging import MOVES, TWICE, WHOLE, plain_block, sham_of
 from pcsuite.ablation.records import limits_record
+from pcsuite.ablation.replicates import replicates_sentence
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.sentences import SIMULATED_NOTICE
 from pcsuite.ablation.study import Study, prepare
@@ -138,8 +139,11 @@ class _ChangeRun(AblationRun):
     """The phases: all changed prompts, then the shams of those that were found to be better or worse."""
 
     async def changed(self) -> ChangeResult:
-        cell, study = self.cells[0], self.study
+        cell = self.cells[0]
         async with self.opened():
+            if self.study.by_noise:
+                await self._noise_first(self.study.count)
+            study = self.study
             await self._ask(self.plan)
             sham_ids = set[str]()
             for entry in self._judged(cell.measured.arms):
@@ -316,7 +320,8 @@ def notices(result: ChangeResult) -> list[str]:
     if form:
         lines.append(f"{FORM}: read leniently, the answers do not agree on {', '.join(form)}.")
     floor = at_floor(np.array([result.scores.get(FULL, 0.0)]), result.study.request.margin)
-    return [*lines, *([floor] if floor else []), *([result.stopped] if result.stopped else [])]
+    answered = replicates_sentence(result.study)
+    return [line for line in (*lines, answered, floor, result.stopped) if line]
 
 
 def _rows(result: ChangeResult) -> list[list[str]]:

@@ -93,16 +93,18 @@ class AblationRequest(init_task.TableRequest):
     """With ``until``: look so many times, after equal parts of the items, instead of after every batch."""
     missing: MissingAnswers | None = None
     """What is made of answers that never came; by default what the profile says, ``bound``."""
-    regime: str = "D0"
-    seeds: int = 1
-    """Seeds of a sampled regime."""
+    regime: str = ""
+    """Decoding regime; by default :data:`DEFAULT_REGIME`."""
+    seeds: int | None = None
+    """Answers an item: of a sampled regime, and of a target that varies under any. By default 1; where no regime is
+    named either, 2 of a target that varies if its A/A arm shows it (:mod:`pcsuite.ablation.replicates`)."""
     max_tokens: int | None = None
     assume_flips: float | None = None
     covariate: str | None = None
     """A log or a table with a number for each item, by which effects are adjusted beside the plain ones."""
     noise_first: int | None = None
     """Items on which the full prompt and the A/A arm are asked before the rest, which is then forecast; by default 20
-    where there is a budget, else none."""
+    where there is a budget or a target varies, else none. Where 0 are, nothing decides that it is asked twice."""
     budget_hours: float | None = None
     calls_per_day: float | None = None
     """Calls a day, at which savings are told as money a year."""
@@ -176,6 +178,10 @@ class AblationRequest(init_task.TableRequest):
     def missing_policy(self) -> MissingAnswers:
         """What is made of answers that never came, where nothing was said too: they are bounded."""
         return self.missing or "bound"
+
+
+DEFAULT_REGIME = "D0"
+"""Decoding regime where none is named."""
 
 
 @dataclass(frozen=True, slots=True)

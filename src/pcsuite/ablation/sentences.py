@@ -15,6 +15,7 @@ from pcsuite.ablation.covariate import covariate_sentence
 from pcsuite.ablation.reach import unknown_line
 from pcsuite.ablation.reading import SIMULATED
 from pcsuite.ablation.records import verdict_records
+from pcsuite.ablation.replicates import replicates_sentence
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.result import AblationResult
 from pcsuite.ablation.screen import GroupVerdict
@@ -316,8 +317,10 @@ def noise_sentence(result: AblationResult) -> str:
     )
     study = result.study
     more = ""
-    if result.noise_flips and study.varies and study.request.seeds == 1:
-        more = f" Several answers an item lessen that: {seeds_words(study, 3)}, with a --name of its own."
+    if decided := replicates_sentence(study):
+        more = f" {decided}"
+    elif result.noise_flips and study.varies and study.answers == 1:
+        more = f" Several answers an item lessen that: {seeds_words(study, 3)}."
     return (
         f"A/A (the full prompt again with one more line end): {interval_words(result.noise, 3)},"
         f" p {p_text(result.noise_p)}: {verdict}. {result.noise_flips:.1%} of the scores moved by chance alone.{more}"
@@ -327,7 +330,7 @@ def noise_sentence(result: AblationResult) -> str:
 def seeds_words(study: Study, answers: int) -> str:
     """The flags that have every item answered so often."""
     sampled = next((name for name, regime in study.base.regimes.items() if not regime.greedy), "D1")
-    greedy = study.base.regimes[study.request.regime].greedy
+    greedy = study.base.regimes[study.request.regime].greedy and not study.varies
     return f"{f'--regime {sampled} ' if greedy else ''}--seeds {answers}"
 
 

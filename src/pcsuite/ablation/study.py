@@ -7,7 +7,6 @@ same rows, and everything else of the suite (plan, log, resume, caches, executor
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -36,29 +35,27 @@ from pcsuite.ablation.arms import (
 from pcsuite.ablation.covariate import Covariate
 from pcsuite.ablation.reading import check_templates, read_files, resolve_model, takes_items
 from pcsuite.ablation.rearranging import changed_design
-from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
+from pcsuite.ablation.replicates import Replicates
+from pcsuite.ablation.request import DEFAULT_REGIME, AblationRequest, AblationTask, read_task
+from pcsuite.ablation.sizes import affordable_arms, check_context
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.config.operator_definitions import ConditionsFile
-from pcsuite.config.prices import price_of
 from pcsuite.config.profile import ReproSection, check_run_name
 from pcsuite.config.targets import target_overrides
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.data.clusters import cluster_sentence, clustered, count_clusters
 from pcsuite.data.items import Item, datasets_dir, dump_line, sample_items, task_items
 from pcsuite.engines import adapter_of
-from pcsuite.engines.session import check_model
 from pcsuite.engines.weights import prompts_cache_dir
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
 from pcsuite.prompts.blocks import SplitPrompt
-from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
-from pcsuite.prompts.verbatim import fill_placeholders
 
 FINGERPRINT = "ablation.sha256"
 """The note in an ablation's folder of what it ablates."""
 NOISE_ITEMS = 20
-"""Items on which an ablation with a budget asks its A/A arm before anything else."""
+"""Items on which an ablation with a budget, or of a target that varies, asks its A/A arm before anything else."""
 BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
 MOST_LOOKS = 20
@@ -89,6 +86,8 @@ class Study:
     """What was known of the items before."""
     beside: tuple[Study, ...] = ()
     """The same ablation on further models and tables: the same prompt, arms, folder and log."""
+    replicates: Replicates | None = None
+    """What the noise has decided, once it has, where neither regime nor seeds were asked for."""
 
     @property
     def each(self) -> tuple[Study, ...]:
@@ -110,6 +109,18 @@ class Study:
         """Whether the same prompt asked again may be answered otherwise whatever the regime: a system of the user's,
         unless it says that it is deterministic."""
         return self.asks_target and not self.model.provider_options().get("deterministic", False)
+
+    @property
+    def by_noise(self) -> bool:
+        """Whether the A/A arm decides how often the items are answered, by this model or one beside it."""
+        return any(one.request.seeds is None for one in self.each)
+
+    @property
+    def answers(self) -> int:
+        """Answers an item: a model under a greedy regime would say the same again."""
+        if self.base.regimes[self.request.regime].greedy and not self.varies:
+            return 1
+        return self.request.seeds or (self.replicates.answers if self.replicates else 1)
 
     @property
     def token_measure(self) -> str:
@@ -154,7 +165,8 @@ class Study:
         if request.noise_first is not None:
             return request.noise_first
         budgets = (request.budget_usd, request.budget_hours, request.budget_tokens)
-        return NOISE_ITEMS if any(budget is not None for budget in budgets) else 0
+        asked_first = self.by_noise or any(budget is not None for budget in budgets)
+        return min(NOISE_ITEMS, self.count) if asked_first else 0
 
     def write(self, arms: Iterable[PromptArm]) -> Suite:
         """Write the profile with these arms and load it as any profile is loaded.
@@ -259,7 +271,7 @@ class Study:
             if (path := base.sources[key].path).resolve().parent != bundled_configs().resolve()
         }
         regime = request.regime
-        greedy = base.regimes[regime].greedy
+        first, answers = int(not base.regimes[regime].greedy), max(one.answers for one in self.each)
         return {
             _CONDITIONS: {"version": "1.0", "conditions": conditions},
             _PROFILE: {
@@ -271,8 +283,8 @@ class Study:
                     "cache_dir": self._cache_from_folder(),
                 },
                 "repro": {
-                    "seeds": {regime: [0] if greedy else list(range(1, request.seeds + 1))},
-                    "seeds_per_task": {"default": 1 if greedy else request.seeds},
+                    "seeds": {regime: list(range(first, first + answers))},
+                    "seeds_per_task": {"default": answers},
                     "max_inflight": base.profile.repro.max_inflight,
                 },
                 "suite": {f"{kind}_ref": f"{kind}.yaml" for kind in ("tasks", "models", "operators", "conditions")}
@@ -390,7 +402,7 @@ def prepare(request: AblationRequest) -> Study:
     study = _with_design(study, design_within())
     _check_items(study, least_items(len(free) * len(study.each)), f"{len(free)} blocks")
     if study.request.budget_tokens is not None or study.request.budget_usd is not None:
-        affordable = min(_affordable_arms(one) for one in study.each) // len(study.each)
+        affordable = min(affordable_arms(one) for one in study.each) // len(study.each)
         study = _with_design(study, design_within(most_arms=affordable))
     return study
 
@@ -421,7 +433,7 @@ def _check_items(study: Study, least: int, of: str) -> None:
                 " a difference",
                 hint=f"{'--limit' if limited else 'give'} {least} or more",
             )
-        _check_context(one)
+        check_context(one)
 
 
 def _with_design(study: Study, design: Design) -> Study:
@@ -493,6 +505,8 @@ def _read(request: AblationRequest, kind: str) -> Study:
     if request.targets:  # where results are written is no part of a folder that calls get copies of
         changes |= target_overrides(request.targets) | {"run.output_dir": request.output_dir}
     base = load_suite(request.config or "quickstart", changes or None, check_selection=False)
+    named = bool(request.regime)
+    request = request if named else replace(request, regime=DEFAULT_REGIME)
     if request.regime not in base.regimes:
         hint = did_you_mean(request.regime, base.regimes)
         raise ConfigError(f"--regime: unknown regime '{request.regime}'", hint=hint)
@@ -536,7 +550,13 @@ def _read(request: AblationRequest, kind: str) -> Study:
     covariate = None
     if request.covariate is not None:
         covariate = Covariate.read(Path(request.covariate), [item.item_id for item in items])
-    return Study(request, prompt, task, model, only, folder, base, items, covariate=covariate)
+    study = Study(request, prompt, task, model, only, folder, base, items, covariate=covariate)
+    seeds = request.seeds
+    if kind != _FOLDER and base.regimes[request.regime].greedy:
+        seeds = 1  # a prompt as it stands has no A/A arm
+    elif named or not study.varies or not request.controls or request.noise_first in (0, 1):
+        seeds = seeds or 1  # nothing is left for the noise to decide, or nothing measures it
+    return replace(study, request=replace(request, seeds=seeds))
 
 
 def prompt_profile(request: AblationRequest) -> Suite:
@@ -549,47 +569,8 @@ def prompt_profile(request: AblationRequest) -> Suite:
     """
     study = _read_each(request, "prompts")
     for one in study.each:
-        _check_context(one)
+        check_context(one)
     return study.write(study.design.arms)
-
-
-def _sent_characters(study: Study, item: Item) -> int:
-    """Length of the full prompt with an item."""
-    return len(fill_placeholders(study.prompt.sent(), item.input_text, item.columns))
-
-
-def _check_context(study: Study) -> None:
-    """Raise where the longest prompt cannot fit into the model's context, as far as its options say what that is."""
-    _, options = check_model(study.model_id, study.model)
-    context = getattr(options, "context_tokens", None)
-    if context is None:
-        return
-    item = max(study.items, key=partial(_sent_characters, study))
-    tokens = math.ceil(_sent_characters(study, item) / CHARACTERS_PER_TOKEN)
-    if tokens + study.task.spec.max_tokens > context:
-        raise PromptError(
-            f"{study.request.prompt}: with item '{item.item_id}' it has about {tokens:,} tokens and the answer"
-            f" up to {study.task.spec.max_tokens}, but the context of {study.model_id} holds {context:,}",
-            hint="shorten it, leave long items out, or raise the model's context_tokens",
-        )
-
-
-def _affordable_arms(study: Study) -> int:
-    """Arms that the budget pays for if answers run to their limit; a fifth of it is kept for trimming."""
-    request, sample = study.request, study.items[:20]
-    characters = sum(_sent_characters(study, item) for item in sample) / len(sample)
-    prompt_tokens = math.ceil(characters / CHARACTERS_PER_TOKEN)
-    completion = study.task.spec.max_tokens
-    rows = study.count * (1 if study.base.regimes[request.regime].greedy else request.seeds)
-    limits = []
-    if request.budget_tokens is not None:
-        limits.append(request.budget_tokens / (prompt_tokens + completion))
-    if request.budget_usd is not None:
-        price = price_of(study.model)
-        cost = price.cost(prompt_tokens, completion) if price is not None else 0.0
-        limits.append(request.budget_usd / cost if cost else math.inf)
-    affordable = min(limits) * 0.8 / rows
-    return 10**6 if math.isinf(affordable) else int(affordable)
 
 
 def as_yaml(value: Any) -> str:

@@ -22,7 +22,8 @@ from pcsuite.ablation import ablate as run_ablation
 from pcsuite.ablation import rearrange as run_changes
 from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.arms import CHANGES
-from pcsuite.ablation.forecast_picture import print_split
+from pcsuite.ablation.forecast import NoiseForecast
+from pcsuite.ablation.forecast_picture import noise_forecast_lines, print_split
 from pcsuite.ablation.page import render_ablation, write_result
 from pcsuite.ablation.records import blocks_table, verdict_records
 from pcsuite.ablation.sentences import headline, trim_sentence
@@ -173,9 +174,11 @@ def ablate(
     request = request_of(prompt, data, scorer, settings)
     if request.design in CHANGES:
         raise ConfigError(f"design '{request.design}' leaves out no block", hint="pcs.rearrange")
-    show = None if quiet else _show_split
+    show, tell = (None, None) if quiet else (_show_split, _tell_noise)
     with told_as_given(request):
-        ablated = run_ablation(request, quiet=quiet, use_cache=use_cache, executor=executor, show=show)
+        ablated = run_ablation(
+            request, quiet=quiet, use_cache=use_cache, executor=executor, show=show, tell=tell
+        )
         return Ablation(ablated)
 
 
@@ -224,6 +227,12 @@ def prompt(
     request = request_of(prompt, data, scorer, settings)
     with told_as_given(request):
         return prompt_profile(request)
+
+
+def _tell_noise(found: NoiseForecast) -> None:
+    """Print what the A/A arm says before the rest is asked."""
+    for line in noise_forecast_lines(found):
+        print(line)
 
 
 @contextmanager

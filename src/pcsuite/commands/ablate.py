@@ -55,8 +55,10 @@ MODEL = Group("the model", [
     options.BASE_URL,
     options.MODEL_OPTION.but("override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE"
          " with --base-url"),
-    flag("--regime", "decoding regime (default: D0)", default="D0"),
-    flag("--seeds", "answers an item of a sampled regime (default: 1)", type=int, default=1, metavar="N"),
+    flag("--regime", "decoding regime (default: D0)", default=""),
+    flag("--seeds", "answers an item of a sampled regime; in an ablation also of a target that varies, under any"
+         " (default: 1; with neither this nor --regime 2 of such a target, if its A/A arm shows that it does)",
+         type=int, metavar="N"),
     flag("--max-tokens", "longest answer (default: by the kind of task)", type=int, metavar="N"),
     _repeated("--effect --effects",
              "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
@@ -101,7 +103,7 @@ ABLATE = (
         flag("--budget-tokens", "stop before so many tokens; the design fits itself to it", type=int, metavar="N"),
         flag("--budget-hours", "stop after so many hours, all starts together", type=float, metavar="X"),
         flag("--noise-first", "ask the full prompt and the A/A arm on N items first, and say what the rest can show and"
-             " costs (default: 20 with a budget, else 0)", type=int, metavar="N"),
+             " costs (default: 20 with a budget or a target that varies, else 0)", type=int, metavar="N"),
         flag("--assume-flips",
              "share of answers a change without effect flips, for --show (default: 0.1, or as measured)", type=float,
              metavar="X"),
