@@ -297,3 +297,11 @@ def test_noise_keeps_its_level_and_two_answers_narrow_the_intervals():
     assert false <= 21  # 10 at 5 %
     assert np.mean(widths[2]) < 0.9 * np.mean(widths[1])
     assert found[2] > found[1]
+
+
+def test_a_prompt_as_it_stands_is_asked_once_as_before(folder):
+    settings = {"target": "wavers.py:answer", "answer": "queue", "cache_dir": "cache"}
+    for more in ({}, {"seeds": 3}):
+        assert pcs.prompt("AGENTS.md", "tickets.csv", **more, **settings).seeds("D0", "tickets") == (0,)
+    sampled = pcs.prompt("AGENTS.md", "tickets.csv", regime="D1", seeds=3, **settings)
+    assert sampled.seeds("D1", "tickets") == (1, 2, 3)
