@@ -49,8 +49,9 @@ def results(name: str, rows: Sequence[Answer]) -> str:
     lines = [f"{len(rows):,} [rows](rows/{name}), {registered}.", ""]
     for model in cells.models:
         lines += _of_model(cells.of_model(model), model in suite.profile.selection.models)
-    lines.append(f"![The registered contrasts over all live tasks]({name}.png)")
-    return "\n".join(lines)
+    if any(ended(cells.of_model(model)).items for model in cells.models):
+        lines.append(f"![The registered contrasts over all live tasks]({name}.png)")
+    return "\n".join(lines).rstrip("\n")
 
 
 def _of_model(cells: Cells, registered: bool) -> list[str]:
@@ -178,8 +179,12 @@ def draw_figure(cells: Cells, path: Path) -> None:
             label = {STRICT: "strict", LENIENT: "lenient"}[reading] if index == 0 else None
             axes.plot(value.value, index + offset, "o", ms=3.5, color=colour, label=label)
     axes.axvline(0, color="#888888", lw=0.8)
+    registered = cells.suite.profile.preregistration
+    assert registered is not None
+    for edge in (-registered.margin, registered.margin):
+        axes.axvline(edge, color="#888888", lw=0.8, ls=":")
     axes.set_yticks(range(len(drawn)), labels[::-1], fontsize=8)
-    axes.set_xlabel("difference of the score, 95 % limits")
+    axes.set_xlabel("difference of the score, 95 % limits; dotted: the margin")
     if drawn:
         axes.legend(loc="lower right", fontsize=8)
     figure.savefig(path, dpi=120, metadata={"Software": ""})
@@ -215,7 +220,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if args.check:
             continue
         path.write_text(after, encoding="utf-8")
-        if rows:
+        if f"({name}.png)" in after:
             suite = load_suite(str(PROFILES / f"{name}.yaml"))
             draw_figure(Cells(name, suite, rows), args.to / f"{name}.png")
     return int(args.check and changed)

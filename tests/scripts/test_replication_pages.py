@@ -383,7 +383,12 @@ def test_a_page_is_written_from_its_rows(tmp_path):
         (tmp_path / f"{name}.md").write_text(
             (published.PAGES / f"{name}.md").read_text(encoding="utf-8"), "utf-8"
         )
-    published.publish(made("prompt_twice", WINS, items=60).rows, tmp_path / "rows" / "prompt_twice")
+    folder = tmp_path / "rows" / "prompt_twice"
+    for piece in published.publish(made("prompt_twice", WINS, items=20).rows, folder):
+        assert pages.main(["prompt_twice", "--to", str(tmp_path)]) == 0
+        assert ".png" not in (tmp_path / "prompt_twice.md").read_text(encoding="utf-8")  # nothing to draw yet
+        piece.unlink()
+    published.publish(made("prompt_twice", WINS, items=60).rows, folder)
     assert pages.main(["prompt_twice", "--to", str(tmp_path)]) == 0
     text = (tmp_path / "prompt_twice.md").read_text(encoding="utf-8")
     assert "### m: supported\n" in text
