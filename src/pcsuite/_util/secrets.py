@@ -21,8 +21,8 @@ _BEARER = re.compile(
     r"(?i)\b(bearer|api[-_ ]?key|token|secret|password)([\"']?\s*[:= ]\s*[\"']?)"
     r"(?!(?:provided|required|expired|permissions?)\b)([\w.~+/=%-]{8,})"
 )  # words that servers' messages have there are no secrets
-# Every repetition before something else that must follow is bounded: texts are whatever a server sent, and an endless one
-# would be read to its end from each place in a run of beginnings.
+# Every repetition before something else that must follow is bounded: texts are whatever a server sent, and one without
+# an end would be read through from each place in a run of beginnings.
 # A digit is asked for, so that words which only begin like a key are left alone.
 _VENDOR_KEY = re.compile(
     r"\b(?:(?:sk|pk|rk|hf|gsk|xai|ghp|glpat|AKIA|sess)[-_]?|AIza)(?=[\w-]{0,200}\d)[\w-]{12,}"
