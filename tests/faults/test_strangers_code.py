@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from pcsuite._util import code
 from pcsuite.cli import main
 from pcsuite.errors import Exit
 from support.own_task import SCORER, write_own_profile
@@ -114,3 +115,13 @@ def test_code_from_outside_the_project_is_asked_about_once(stranger, tmp_path_fa
     )  # fmt: skip
     assert done.returncode == Exit.DONE
     assert "pcsuite: executes" in done.stderr
+
+
+def test_a_file_that_is_long_in_loading_is_named(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(code, "SLOW_S", 0.1)
+    path = tmp_path / "slow.py"
+    code.execute(path, "import time\ntime.sleep(0.5)\n", "slow_scorer")
+    assert f"{path} has been loading for 0.1 s and is waited for (Ctrl-C ends it)" in capfd.readouterr().err
+    code.execute(path, "done = True\n", "slow_scorer")
+    time.sleep(0.3)
+    assert capfd.readouterr().err == ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +23,8 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.text import describe
 from pcsuite.errors import ConfigError
 
+SLOW_S = 10.0
+"""Seconds after which a file that is still being loaded is named: it may load a model, or never come to an end."""
 _ANSWERS = "trusted_code.json"
 
 
@@ -106,6 +109,9 @@ def execute(path: Path, source: str, name: str, *, once: bool = False) -> Module
     if once or folder not in sys.path:
         sys.path.insert(0, folder)
     sys.modules[name] = module  # dataclasses and pickle look their module up
+    slow = threading.Timer(SLOW_S, _say_that_it_loads, (path,))
+    slow.daemon = True
+    slow.start()
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)
     except SyntaxError as error:
@@ -115,8 +121,17 @@ def execute(path: Path, source: str, name: str, *, once: bool = False) -> Module
     else:
         return module
     finally:
+        slow.cancel()
         if once:
             sys.path.remove(folder)
+
+
+def _say_that_it_loads(path: Path) -> None:
+    print(
+        f"pcsuite: {path} has been loading for {SLOW_S:g} s and is waited for (Ctrl-C ends it)",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def line_in(path: Path | str, error: BaseException) -> int | None:
