@@ -2,7 +2,9 @@
 
 import http.cookiejar
 import logging
+import signal
 import stat
+import subprocess
 import sys
 import time
 import urllib.error
@@ -13,9 +15,11 @@ from urllib.request import url2pathname
 
 import pytest
 
+from pcsuite.cli import main
 from pcsuite.errors import ConfigError
 from pcsuite.view.serving import Serving
 from support.browser import Browser, find_chromium
+from support.own_task import write_own_profile
 
 
 def get(url):
@@ -104,3 +108,19 @@ def test_the_logging_of_the_process_that_opens_it_is_left_alone(tmp_path):
     Serving(tmp_path).close()
     assert closed == []
     handler.close()
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGTERM"])
+def test_a_signal_ends_it_with_a_line_and_no_traceback(tmp_path, name):
+    profile = str(write_own_profile(tmp_path, count=2))
+    assert main(["run", "--quiet", "--config", profile]) == 0
+    words = [sys.executable, "-m", "pcsuite", "view", "--config", profile, "--no-open"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as view:
+        while "Ctrl-C" not in view.stdout.readline():
+            assert view.poll() is None
+        time.sleep(1)
+        view.send_signal(getattr(signal, name))
+        _, errors = view.communicate(timeout=30)
+    assert f"ended by {name}" in errors
+    assert "Traceback" not in errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import tempfile
 import threading
@@ -78,11 +79,30 @@ class Serving:
         """Serve until Ctrl-C."""
         # The first figure would wait a second for the drawing library, which is loaded while a reader looks around.
         threading.Thread(target=prepare_drawing, name="pcsuite-view-drawing", daemon=True).start()
+        hangup: Any = getattr(signal, "SIGHUP", None)
+        before = signal.getsignal(hangup) if hangup is not None else None
+        heard = False
+
+        def end(*_: object) -> None:
+            nonlocal heard
+            heard = self._server.should_exit = True
+
+        # The server ends in good order by SIGINT and SIGTERM alone; what SIGHUP raises would cut through its loop.
+        if (
+            is_main := hangup is not None
+            and callable(before)
+            and threading.current_thread() is threading.main_thread()
+        ):
+            signal.signal(hangup, end)
         try:
             self._server.run(sockets=[self._listener])
         finally:
+            if is_main:
+                signal.signal(hangup, before)
             self._viewer.close()
             self._remove_entrance()
+        if heard:
+            signal.raise_signal(hangup)
 
     def start(self) -> None:
         """Serve from a thread; returns at once."""
