@@ -1,4 +1,4 @@
-"""How often each verdict of a replication is said in worlds whose truth is known: the tables of its page.
+"""How often each verdict of a replication is said in worlds whose truth is known: the table of their page.
 
 Worlds are drawn as the replications are: 1,180 items of six tasks, 20 pairs of examples a task, of which each item has
 drawn one, and the registered looks. An item's chance of a right answer is the sum of its task's level, its own
@@ -148,19 +148,21 @@ def verdicts(name: str, world: World, studies: int, seed: int = 48) -> Counter[t
 
 
 def lines(studies: int, names: list[str]) -> Iterator[str]:
-    """A table of each replication."""
+    """The table of the page, a line for each world."""
     looks = [items for items, _ in published.LOOKS]
+    yield f"| | what is true | studies | verdict (after {' / '.join(map(str, looks))} items) |"
+    yield "|---|---|---|---|"
     for name in names:
-        yield f"\n**{name}**, {studies} studies of one model\n"
-        yield f"| what is true | verdict, and how often | after {', '.join(map(str, looks))} items |\n|---|---|---|"
         for world in WORLDS[name]:
             said = verdicts(name, world, studies)
             totals: Counter[str] = Counter()
             for (verdict, _), times in said.items():
                 totals[verdict] += times
-            for row, (verdict, times) in enumerate(totals.most_common()):
-                when = ", ".join(f"{said[verdict, items] / studies:.1%}" for items in looks)
-                yield f"| {'' if row else world.name} | {verdict} {times / studies:.1%} | {when} |"
+            told = [
+                f"{verdict} {times} ({' / '.join(str(said[verdict, items]) for items in looks)})"
+                for verdict, times in totals.most_common()
+            ]
+            yield f"| {name} | {world.name} | {studies} | {'; '.join(told)} |"
 
 
 if __name__ == "__main__":
