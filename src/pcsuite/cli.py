@@ -103,7 +103,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:]
     ask_about_code()
     with signals.heard(partial(_last_words, words)):
-        status = _run(words)
+        try:
+            status = _run(words)
+        except KeyboardInterrupt:  # before a command was found, or again while the words on the first were said
+            number = signals.received() or signal.SIGINT
+            with suppress(OSError, KeyboardInterrupt):
+                print(_last_words(words, number), file=sys.stderr)
+            status = 128 + number
         return _flushed(status)
 
 
