@@ -105,7 +105,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     with signals.heard(partial(_last_words, words)):
         try:
             status = _run(words)
-        except KeyboardInterrupt:  # before a command was found, or again while the words on the first were said
+        except (
+            KeyboardInterrupt
+        ):  # before a command was found, or again while the words on the first were said
             number = signals.received() or signal.SIGINT
             with suppress(OSError, KeyboardInterrupt):
                 print(_last_words(words, number), file=sys.stderr)

@@ -73,7 +73,7 @@ def finish(process):
 
 
 def test_a_run_equals_the_local_one_though_its_driver_and_a_node_are_killed(nodes, tmp_path):
-    slow = SIMULATED | {"latency_ms": 40, "error_rate": 0.02, "seed_noise_sd": 0.5}
+    slow = SIMULATED | {"latency_ms": 90, "error_rate": 0.02, "seed_noise_sd": 0.5}
     seeds = {"seeds": {"D1": ["1..10"]}, "seeds_per_task": {"default": 10}, "max_inflight": 16}
     path = write_profile(
         tmp_path,
