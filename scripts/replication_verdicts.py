@@ -263,7 +263,9 @@ class Judged(NamedTuple):
     def form(self) -> bool:
         """Whether the two readings disagree on it."""
         sides = [
-            ReadEffect(one.estimate.value, one.verdict in ("better", "worse"), one.shown_no_worse)
+            ReadEffect(
+                one.estimate.value, one.verdict in ("better", "worse"), one.shown_no_worse, one.measured
+            )
             for one in (self.strict, self.lenient)
         ]
         return is_form(*sides)

@@ -214,7 +214,7 @@ class _ChangeRun(AblationRun):
                 rng = named_rng("shams of changes", self.study.request.run_name, name)
                 sham, beyond = (one.estimate for one in measure(arms, [gained, words], rng=rng))
         sides = [
-            ReadEffect(one.estimate.value, one.verdict in _CLAIMS, one.shown_no_worse)
+            ReadEffect(one.estimate.value, one.verdict in _CLAIMS, one.shown_no_worse, one.measured)
             for one in (result, *([other.result] if other is not None else []))
         ]
         lacking = [arm.failed > 0 for arm in (arms[name], arms[FULL]) if arm.failed is not None]

@@ -75,7 +75,7 @@ BLOCKS = TableSpec(
         Column(
             "form",
             f"“{FORM}” where the two effects have opposite signs (and not both are no worse without it), or the block"
-            " helps or hurts under one reading alone",
+            " helps or hurts under one reading alone and the two effects are apart",
         ),
     ),
 )

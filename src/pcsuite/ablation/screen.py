@@ -181,6 +181,7 @@ def judge_groups(
             alone=claim.estimate,
             clause=CLAUSE if claimed and not claim.any_shape else "",
             most_lost=result.most_lost,
+            measured=entry,
         )
         verdicts.append(GroupVerdict(group, judged))
     moved = {entry.blocks for entry in verdicts if entry.verdict.moves}

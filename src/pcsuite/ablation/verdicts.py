@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 import numpy as np
@@ -107,6 +107,8 @@ class BlockVerdict:
     most_lost: float | None = None
     """What ``no_worse`` rests on: the upper 95 % limit, one-sided and for this block alone, of what is lost without it,
     whatever the missing answers would have been; below the margin. ``None`` where no loss is ruled out."""
+    measured: Measurement | None = field(default=None, repr=False, compare=False)
+    """What the effect was measured from, item by item."""
 
     @property
     def moves(self) -> bool:
@@ -210,6 +212,7 @@ def judge_blocks(
                 None if result.tentative is None else _BLOCK_VERDICTS[result.tentative],
                 ambiguous=int(np.any(unsure, axis=0).sum()) if unsure else 0,
                 most_lost=by_name[f"-{block}"].most_lost,
+                measured=result.measured,
             )
         )
     return judged
@@ -218,12 +221,14 @@ def judge_blocks(
 def beside_lenient(strict: Sequence[BlockVerdict], lenient: Sequence[BlockVerdict]) -> list[BlockVerdict]:
     """Verdicts under the strict rules with those under the lenient ones beside them, and where the two disagree.
 
-    A block that helps under one reading and not under the other, or whose effects have opposite signs, changes the form
-    of the answers: see :func:`pcsuite.contrasts.is_form`.
+    A block that helps under one reading and not under the other, which is apart from it, or whose effects have opposite
+    signs, changes the form of the answers: see :func:`pcsuite.contrasts.is_form`.
     """
     told = []
     for entry, other in zip(strict, lenient, strict=True):
-        sides = [ReadEffect(side.effect.value, side.moves, side.no_worse) for side in (entry, other)]
+        sides = [
+            ReadEffect(side.effect.value, side.moves, side.no_worse, side.measured) for side in (entry, other)
+        ]
         form = FORM if entry.effect.defined and other.effect.defined and is_form(*sides) else ""
         told.append(replace(entry, lenient=other.effect, lenient_verdict=other.verdict, form=form))
     return told

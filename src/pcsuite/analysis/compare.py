@@ -457,7 +457,9 @@ def _add_agreement(
         if strict.measured.by_labels or not strict.measured.comparable:
             continue
         sides = [
-            contrasts.ReadEffect(side.estimate.value, side.verdict in _OUTCOMES, side.shown_no_worse)
+            contrasts.ReadEffect(
+                side.estimate.value, side.verdict in _OUTCOMES, side.shown_no_worse, side.measured
+            )
             for side in (strict, lenient)
         ]
         row.record["form"] = contrasts.FORM if contrasts.is_form(*sides) else None

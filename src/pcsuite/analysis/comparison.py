@@ -62,7 +62,7 @@ COMPARE = TableSpec(
         Column(
             "form",
             f"of the score: “{contrasts.FORM}” where the strict and the lenient difference have opposite signs, or one"
-            " holds and the other does not",
+            " holds and the other, which is apart from it, does not",
         ),
         Column(
             "ambiguous_first", "of the score: items whose answer in the first run can be read in two ways"

@@ -59,8 +59,10 @@ class SliceEffect:
         """What stands beside it where the strict and the lenient reading of the answers do not agree; else empty."""
         if self.lenient is None:
             return ""
-        lenient = ReadEffect(self.lenient.estimate.value, is_reliable(self.lenient_p_bh))
-        return FORM if is_form(ReadEffect(self.value, self.holds), lenient) else ""
+        strict = ReadEffect(self.value, self.holds, measured=self.measured)
+        held = is_reliable(self.lenient_p_bh)
+        lenient = ReadEffect(self.lenient.estimate.value, held, measured=self.lenient)
+        return FORM if is_form(strict, lenient) else ""
 
     @property
     def lenient_value(self) -> float:

@@ -149,7 +149,7 @@ EFFECTS = TableSpec(
         Column(
             "form",
             f"of the score: “{FORM}” where the strict and the lenient difference have opposite signs, or one holds"
-            " after correction and the other does not",
+            " after correction and the other, which is apart from it, does not",
             label="what changed",
             form="text",
             late=True,
@@ -336,8 +336,10 @@ def _add_agreement(
         p_value = record["p_bh"] if same else number(lenient_p)
         record |= estimate_columns("lenient_delta", source.lenient.estimate)
         record["lenient_p_bh"] = p_value
-        strict = ReadEffect(record["delta"] or 0.0, is_reliable(record["p_bh"]))
-        if not same and is_form(strict, ReadEffect(source.lenient.estimate.value, is_reliable(p_value))):
+        strict = ReadEffect(record["delta"] or 0.0, is_reliable(record["p_bh"]), measured=source.change)
+        held = is_reliable(p_value)
+        lenient = ReadEffect(source.lenient.estimate.value, held, measured=source.lenient)
+        if not same and is_form(strict, lenient):
             record["form"] = FORM
 
 

@@ -42,7 +42,7 @@ FORMAT_GAP = TableSpec(
         Column(
             "form",
             f"“{FORM}” where the two differences have opposite signs, or one holds after correction and the other does"
-            " not (effects.csv)",
+            " not, and they are apart (effects.csv)",
             label="what changed",
             form="text",
             late=True,
