@@ -84,7 +84,7 @@ class Answer(NamedTuple):
 
     model: str
     engine: str
-    """The provider: numbers of two engines are no rows of one study."""
+    """The provider, and what it was built for: numbers of two engines are no rows of one study."""
     task: str
     place: int
     """The item's rank among those of its task, from 0: looks are at the first of them."""
@@ -247,13 +247,21 @@ def rows_of_log(log: Path, suite: Suite) -> list[Answer]:
         fixed = suite.conditions[row.condition.id].reworded
         rows.append(
             Answer(
-                row.model.id, row.model.provider, row.task.id, place, row.task.item_id, str(draw.example_set),
+                row.model.id, engine_of(row), row.task.id, place, row.task.item_id, str(draw.example_set),
                 str(draw.wording if fixed is None else fixed), row.condition.id, score,
                 float(row.metrics.get("lenient_score", score)), answer, value_abstains(answer),
                 row.outcome or "answered",
             )
         )  # fmt: skip
     return of_one_engine(sorted(rows))
+
+
+def engine_of(row: RunRow) -> str:
+    """What a row was asked on: its provider, and the instructions for which that was built where it was built for some.
+
+    Instructions that add in another order may change an answer.
+    """
+    return "+".join([row.model.provider, *row.engine.get("built_for", "").split()])
 
 
 def _by_rank(suite: Suite, task: TaskPlan) -> list[Item]:
@@ -360,7 +368,7 @@ def restore(rows: Iterable[Answer], suite: Suite) -> int:
         for key, row in found.items():
             if row.model not in models:
                 continue
-            if key not in units or suite.models[row.model].provider != row.engine:
+            if key not in units or suite.models[row.model].provider != row.engine.split("+")[0]:
                 raise SystemExit(
                     f"{row.condition} of item {row.item} ({row.model} on {row.engine}) is not asked"
                 )
@@ -374,7 +382,7 @@ def _restored(row: Answer, unit: Unit, suite: Suite) -> RunRow:
     """A published row as a row of the log, without the texts."""
     cell, model = unit.cell, suite.models[row.model]
     text = cell.tree(unit.item).assemble()
-    decoding = cell.decoding
+    decoding, built = cell.decoding, row.engine.split("+")[1:]
     return RunRow(
         run_id=unit.run_id,
         timestamp_utc="",
@@ -400,7 +408,7 @@ def _restored(row: Answer, unit: Unit, suite: Suite) -> RunRow:
             "abstained": row.abstained,
         },
         errors=[],
-        engine={"restored": "published rows"},
+        engine={"restored": "published rows"} | ({"built_for": " ".join(built)} if built else {}),
         outcome=row.outcome,
     )
 

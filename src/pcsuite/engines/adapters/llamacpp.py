@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -47,8 +48,30 @@ RANDOM_SEED = 0xFFFFFFFF
 CALLS_PER_WORKER = 8
 """Calls taken on for each worker, so that a free one finds prompts that begin as the one that it has read."""
 
+WIDER_THAN_WHEELS = ("AVX512", "AVX_VNNI", "AMX")
+"""How instructions are called that the published builds for x86 use none of: one that does was made for a machine."""
+
 MOST_KEPT = 1000 if hasattr(os, "memfd_create") else 1
 """Beginnings that a worker can keep: without files in memory that which it read last."""
+
+
+@lru_cache(1)
+def built_for() -> str:
+    """The instructions that the installed engine uses beyond those of the published builds; empty for one of these.
+
+    Other instructions add in another order, so that an answer may differ.
+    """
+    return wider_instructions(str(require("xllamacpp", "local").get_system_info()))
+
+
+def wider_instructions(system_info: str) -> str:
+    """What of llama.cpp's list of instructions published builds do not use.
+
+    >>> wider_instructions("CPU : AVX = 1 | AVX2 = 1 | AVX512_VNNI = 1 | AVX512 = 1 | AMX_INT8 = 0 | ")
+    'AVX512 AVX512_VNNI'
+    """
+    used = re.findall(r"(\w+) = 1\b", system_info)
+    return " ".join(sorted(name for name in used if name.startswith(WIDER_THAN_WHEELS)))
 
 
 class LlamaCppOptions(ChatOptions):
@@ -170,6 +193,7 @@ class LlamaCppAdapter(ModelAdapter):
             "prefix_reuse": str(self.options.prefix_reuse),
             **({"beginnings": "apart, between words"} if self._cuts else {}),
             **({"slots": str(self.options.slots)} if self.options.slots > 1 else {}),
+            **({"built_for": built} if (built := built_for()) else {}),
         }
 
     def close(self) -> None:
