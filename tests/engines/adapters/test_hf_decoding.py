@@ -79,3 +79,44 @@ def test_a_job_that_comes_while_a_batch_is_gathered_runs_after_it_and_before_wha
     assert [future.result(10) for future in futures] == ["a", "job", "b"]
     thread.close()
     assert done == [["a"], "job", ["b"]]
+
+
+def test_what_a_batch_leaves_unfinished_comes_first_in_the_next():
+    batches, held, go = [], threading.Event(), threading.Event()
+
+    def answer(batch):
+        batches.append(list(batch))
+        whole = thread.fills_batch(beside=1)
+        return [None if request == "slow" and whole else request for request in batch]
+
+    thread = BatchingThread(answer, batch_size=3, wait_s=0.01)
+    thread.alone(lambda: (held.set(), go.wait(10)))
+    held.wait(10)
+    futures = [thread.submit(request) for request in ("a", "slow", "b", "c", "d", "e", "f", "g")]
+    go.set()
+    assert [future.result(10) for future in futures] == ["a", "slow", "b", "c", "d", "e", "f", "g"]
+    thread.close()
+    # With fewer waiting than make a batch, it is held until it ends.
+    assert batches == [["a", "slow", "b"], ["slow", "c", "d"], ["slow", "e", "f"], ["g"]]
+
+
+def test_an_error_ends_what_was_carried_over_too():
+    held, go, batches = threading.Event(), threading.Event(), []
+
+    def answer(batch):
+        batches.append(list(batch))
+        if len(batches) > 1:
+            raise RuntimeError("out of memory")
+        return [None, 2]
+
+    thread = BatchingThread(answer, batch_size=2, wait_s=0.01)
+    thread.alone(lambda: (held.set(), go.wait(10)))
+    held.wait(10)
+    futures = [thread.submit(number) for number in range(3)]
+    go.set()
+    assert futures[1].result(10) == 2
+    for future in (futures[0], futures[2]):
+        with pytest.raises(RuntimeError, match="out of memory"):
+            future.result(10)
+    thread.close()
+    assert batches == [[0, 1], [0, 2]]

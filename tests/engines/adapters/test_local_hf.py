@@ -118,6 +118,36 @@ def device(request):
     return request.param
 
 
+def test_rows_that_ramble_go_on_in_the_next_batch_where_rows_depend_on_their_batch_anyway(monkeypatch):
+    passes = []
+
+    def recorded(owner, token_ids, visible, kept):
+        passes.append(tuple(token_ids.shape))
+        return forward(owner, token_ids, visible, kept)
+
+    monkeypatch.setattr(_hf_decoding, "forward", recorded)
+    lengths = [40 if number % 8 == 0 else 3 for number in range(64)]
+    rows = [
+        (f"w{2 + number % 50} w{2 + number % 7}", Decoding("d1", 0.7, 0.95, length), number)
+        for number, length in enumerate(lengths)
+    ]
+    answers, counts = {}, {}
+    for repeatable in (True, False):
+        monkeypatch.setattr(LocalHfAdapter, "repeatable", repeatable)
+        adapter = tiny_adapter("full", batch_size=8, batch_wait_ms=200)
+        try:
+            answers[repeatable] = answer_all(adapter, rows)
+        finally:
+            adapter.close()
+        counts[repeatable] = len(passes)
+        passes.clear()
+    assert counts[False] < counts[True] / 2
+    for row in ("text", "finish_reason", "usage"):  # float32: the same by luck of rounding, and by design alone
+        assert [answer[row] for answer in answers[False]] == [answer[row] for answer in answers[True]]
+    slow, quick = (answers[False][number]["latency_ms"] for number in (0, 1))
+    assert slow > quick
+
+
 def test_a_mask_holds_for_its_row_alone_and_one_that_fails_ends_it_alone(device):
     adapter = tiny_adapter("full", device)
 

@@ -2,7 +2,8 @@
 
 Every batch goes the same way, with or without repeated prompts: all but the last token of each distinct prompt in
 one pass, then the last token of every row beside those of its neighbours. A row's text in float32 on the CPU is
-therefore the same whether its replicates stand beside it or not. Rows that have ended leave the batch.
+therefore the same whether its replicates stand beside it or not. Rows that have ended leave the batch; the few that go
+on after all others may be read again beside the next ones.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ class BatchingThread(Generic[RequestT, AnswerT]):
 
     Everything that touches the model goes through it, so that no two computations share the cores or the memory of a
     device. ``answer_batch`` gets up to ``batch_size`` requests and returns the answer of each; an exception among them
-    is raised where that answer is awaited. An incomplete batch waits ``wait_s`` seconds for more.
+    is raised where that answer is awaited, and ``None`` puts the request into the next batch, before new ones. An
+    incomplete batch waits ``wait_s`` seconds for more.
     """
 
     def __init__(
         self,
-        answer_batch: Callable[[list[RequestT]], Sequence[AnswerT | Exception]],
+        answer_batch: Callable[[list[RequestT]], Sequence[AnswerT | Exception | None]],
         batch_size: int,
         wait_s: float,
     ) -> None:
@@ -73,6 +75,10 @@ class BatchingThread(Generic[RequestT, AnswerT]):
         """
         return self._put(_Entry(job=job))
 
+    def fills_batch(self, beside: int) -> bool:
+        """Whether so many requests wait that they make up a whole batch with ``beside`` that are under way."""
+        return self._queue.qsize() >= self._batch_size - beside and not self._closed
+
     def close(self) -> None:
         """End the thread after what is running.
 
@@ -98,9 +104,16 @@ class BatchingThread(Generic[RequestT, AnswerT]):
         postponed: list[
             _Entry[RequestT] | None
         ] = []  # the end, or a job that came while a batch was gathered
-        while (first := postponed.pop() if postponed else self._queue.get()) is not None:
-            entries, deadline = [first], time.monotonic() + self._wait_s
-            while first.job is None and not postponed and len(entries) < self._batch_size:
+        unfinished: list[_Entry[RequestT]] = []
+        while True:
+            entries = unfinished
+            if not entries:
+                first = postponed.pop() if postponed else self._queue.get()
+                if first is None:
+                    break
+                entries = [first]
+            deadline = time.monotonic() + self._wait_s
+            while entries[0].job is None and not postponed and len(entries) < self._batch_size:
                 try:
                     entry = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
                 except queue.Empty:
@@ -109,16 +122,21 @@ class BatchingThread(Generic[RequestT, AnswerT]):
                     postponed.append(entry)
                 else:
                     entries.append(entry)
-            self._run([entry for entry in entries if entry.future.set_running_or_notify_cancel()])
+            begun = [
+                entry
+                for entry in entries
+                if entry.future.running() or entry.future.set_running_or_notify_cancel()
+            ]
+            unfinished = self._run(begun)
         while not self._queue.empty():
             waiting = self._queue.get_nowait()
             if waiting is not None and waiting.future.set_running_or_notify_cancel():
                 waiting.future.set_exception(EngineError("the model was closed"))
 
-    def _run(self, entries: Sequence[_Entry[RequestT]]) -> None:
-        """Answer the requests of a batch, or do a job."""
+    def _run(self, entries: Sequence[_Entry[RequestT]]) -> list[_Entry[RequestT]]:
+        """Answer the requests of a batch, or do a job; the requests that are to go on in the next batch."""
         if not entries:
-            return
+            return []
         job = entries[0].job
         answers: Sequence[Any]
         try:
@@ -128,11 +146,15 @@ class BatchingThread(Generic[RequestT, AnswerT]):
                 answers = self._answer_batch([cast(RequestT, entry.request) for entry in entries])
         except Exception as error:
             answers = [error] * len(entries)
+        unfinished = []
         for entry, answer in zip(entries, answers, strict=True):
             if isinstance(answer, Exception):
                 entry.future.set_exception(answer)
+            elif answer is None and job is None:
+                unfinished.append(entry)
             else:
                 entry.future.set_result(answer)
+        return unfinished
 
 
 TokenIds = tuple[int, ...]
@@ -148,14 +170,20 @@ def can_share_cache(model: Any) -> bool:
     return attention_alone and not getattr(model, "_is_stateful", False)
 
 
-def decode(rows: Sequence[BatchRow], steps: EagerSteps, stop_tokens: frozenset[int]) -> None:
+def decode(
+    rows: Sequence[BatchRow],
+    steps: EagerSteps,
+    stop_tokens: frozenset[int],
+    leave: Callable[[int], bool] = lambda live: False,
+) -> None:
     """Fill the rows to their ends: each step draws one token of every row that goes on.
 
-    A row that meets a stop token or its limit leaves the batch, and ``steps`` goes on with the others.
+    A row that meets a stop token or its limit leaves the batch, and ``steps`` goes on with the others: with so many
+    rows that ``leave`` says yes to, no longer. Those are unfinished then, and go on from what they have.
     """
     live = list(rows)
-    tokens = [row.prompt[-1] for row in rows]
-    while live:
+    tokens = [row.read[-1] for row in rows]
+    while live and not leave(len(live)):
         tokens = draw_next(steps.scores(tokens), live, stop_tokens)
         unfinished = [index for index, row in enumerate(live) if row.finish_reason is None]
         if unfinished and len(unfinished) < len(live):

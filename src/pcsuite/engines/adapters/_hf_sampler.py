@@ -98,6 +98,13 @@ class BatchRow:
     tokens: list[int] = field(default_factory=list)
     finish_reason: str | None = None
     error: Exception | None = None
+    ms: float = 0.0
+    """Milliseconds of the batches that it was in so far."""
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """What the model reads before the row's next token: the prompt, and the completion so far."""
+        return (*self.prompt, *self.tokens)
 
 
 def draw_next(scores: torch.Tensor, rows: Sequence[BatchRow], stop_tokens: frozenset[int]) -> list[int]:

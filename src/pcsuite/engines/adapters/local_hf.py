@@ -1,7 +1,8 @@
 """``hf``: a transformers model on the CPU or a GPU of this computer, in batches, repeatable by seed.
 
 Requests that arrive together run as one batch, in which a prompt is read once for all its rows; the batch ends with the
-last of them. Where that is too slow on a GPU, ``vllm-offline`` runs the same weights.
+last of them. Only where rows depend on their batch anyway, and others wait, the last few do not hold it up: they are
+read again with the next batch and go on in it. Where that is too slow on a GPU, ``vllm-offline`` runs the same weights.
 Each row is sampled by its own random numbers, a function of prompt, seed and position, so that in float32 on the
 CPU a row's text does not depend on its neighbours. In other precisions, and on a GPU in any, the batch changes
 rounding enough to change text, even greedy: there ``seed_honoured`` is false unless ``batch_size`` is 1.
@@ -43,6 +44,8 @@ from pcsuite.errors import ConfigError, EngineError
 
 _LOGGER = logging.getLogger("pcsuite")
 Result = TypeVar("Result")
+STRAGGLERS = 1 / 4
+"""Share of a batch's rows, at most, that go on in the next batch."""
 
 
 class HfOptions(TemplateOptions):
@@ -233,17 +236,17 @@ class LocalHfAdapter(ModelAdapter):
         """
         self._thread.close()
 
-    def _answer_batch(self, rows: Sequence[BatchRow]) -> list[Generation | Exception]:
-        """Answer the rows of a batch, which ends with the last of them."""
+    def _answer_batch(self, rows: Sequence[BatchRow]) -> list[Generation | Exception | None]:
+        """Answer the rows of a batch; ``None`` for those that go on in the next one."""
         torch, _ = require_stack()
         started = time.perf_counter()
         loaded = self.loaded
         try:
             with torch.inference_mode():
                 if can_share_cache(loaded.model):
-                    prompts = [row.prompt for row in rows]
-                    steps = EagerSteps(loaded.model, prompts, loaded.pad_token, self.options.prefix_reuse)
-                    decode(rows, steps, loaded.stop_tokens)
+                    read = [row.read for row in rows]
+                    steps = EagerSteps(loaded.model, read, loaded.pad_token, self.options.prefix_reuse)
+                    decode(rows, steps, loaded.stop_tokens, self._may_go_on_later)
                 else:
                     generate_recurrent(loaded.model, rows, loaded.pad_token, loaded.stop_tokens)
         except torch.OutOfMemoryError as error:
@@ -251,10 +254,20 @@ class LocalHfAdapter(ModelAdapter):
                 f"model '{self.model_id}': the device is out of memory with {len(rows)} rows",
                 hint=f"lower batch_size of model '{self.model_id}'",
             ) from error
-        elapsed = time.perf_counter() - started
-        return [self._generation(row, elapsed * 1000) for row in rows]
+        elapsed_ms = (time.perf_counter() - started) * 1000
+        for row in rows:
+            row.ms += elapsed_ms
+        return [None if row.finish_reason is None else self._generation(row) for row in rows]
 
-    def _generation(self, row: BatchRow, elapsed_ms: float) -> Generation | Exception:
+    def _may_go_on_later(self, live: int) -> bool:
+        """Whether the rows that are left of a batch are so few, and others so many, that they go on beside those.
+
+        Reading a row again rounds differently, so never where its text must not depend on its batch.
+        """
+        few = live <= STRAGGLERS * self.options.batch_size
+        return few and not self.repeatable and self._thread.fills_batch(live)
+
+    def _generation(self, row: BatchRow) -> Generation | Exception:
         if isinstance(row.error, EngineError):
             return row.error
         if row.error is not None:
@@ -262,7 +275,7 @@ class LocalHfAdapter(ModelAdapter):
         return {
             "text": self.decode(row.tokens),
             "finish_reason": row.finish_reason or "length",
-            "latency_ms": elapsed_ms,
+            "latency_ms": row.ms,
             "usage": token_usage(len(row.prompt), len(row.tokens)),
             "seed_honoured": self.repeatable,
         }
