@@ -120,3 +120,25 @@ def test_an_error_ends_what_was_carried_over_too():
             future.result(10)
     thread.close()
     assert batches == [[0, 1], [0, 2]]
+
+
+def test_of_more_requests_than_a_batch_takes_those_of_one_length_run_together_and_none_is_left_behind():
+    batches, held, go = [], threading.Event(), threading.Event()
+
+    def answer(batch):
+        batches.append(list(batch))
+        return batch
+
+    thread = BatchingThread(answer, batch_size=2, wait_s=0.01, size=len)
+    thread.alone(lambda: (held.set(), go.wait(10)))
+    held.wait(10)
+    requests = ["a" * 50, "b", "c" * 9, "dd", "e" * 8, "f" * 30]
+    futures = [thread.submit(request) for request in requests]
+    job = thread.alone(lambda: batches.append("job"))
+    late = thread.submit("b" * 2)
+    go.set()
+    assert [future.result(10) for future in futures] == requests
+    job.result(10)
+    late.result(10)
+    thread.close()
+    assert batches == [["a" * 50, "f" * 30], ["b", "dd"], ["c" * 9, "e" * 8], "job", ["bb"]]

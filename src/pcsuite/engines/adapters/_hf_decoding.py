@@ -3,7 +3,8 @@
 Every batch goes the same way, with or without repeated prompts: all but the last token of each distinct prompt in
 one pass, then the last token of every row beside those of its neighbours. A row's text in float32 on the CPU is
 therefore the same whether its replicates stand beside it or not. Rows that have ended leave the batch; the few that go
-on after all others may be read again beside the next ones.
+on after all others may be read again beside the next ones. Of more rows than a batch takes, those of about the same
+length run together: what pads a short prompt is computed for nothing.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ class BatchingThread(Generic[RequestT, AnswerT]):
 
     Everything that touches the model goes through it, so that no two computations share the cores or the memory of a
     device. ``answer_batch`` gets up to ``batch_size`` requests and returns the answer of each; an exception among them
-    is raised where that answer is awaited, and ``None`` puts the request into the next batch, before new ones. An
-    incomplete batch waits ``wait_s`` seconds for more.
+    is raised where that answer is awaited, and ``None`` lets the request wait for the next batch, before new ones. An
+    incomplete batch waits ``wait_s`` seconds for more; where more wait than it takes, it is the one that waits longest
+    and those whose ``size`` is nearest to its own.
     """
 
     def __init__(
@@ -51,10 +53,13 @@ class BatchingThread(Generic[RequestT, AnswerT]):
         answer_batch: Callable[[list[RequestT]], Sequence[AnswerT | Exception | None]],
         batch_size: int,
         wait_s: float,
+        size: Callable[[RequestT], int] = lambda request: 0,
     ) -> None:
         self._answer_batch = answer_batch
         self._batch_size = batch_size
         self._wait_s = wait_s
+        self._size = size
+        self._waiting: list[_Entry[RequestT]] = []
         self._queue: queue.Queue[_Entry[RequestT] | None] = queue.Queue()
         self._closed = False
         self._lock = threading.Lock()
@@ -77,7 +82,7 @@ class BatchingThread(Generic[RequestT, AnswerT]):
 
     def fills_batch(self, beside: int) -> bool:
         """Whether so many requests wait that they make up a whole batch with ``beside`` that are under way."""
-        return self._queue.qsize() >= self._batch_size - beside and not self._closed
+        return len(self._waiting) + self._queue.qsize() >= self._batch_size - beside and not self._closed
 
     def close(self) -> None:
         """End the thread after what is running.
@@ -101,40 +106,54 @@ class BatchingThread(Generic[RequestT, AnswerT]):
         return entry.future
 
     def _work(self) -> None:
-        postponed: list[
-            _Entry[RequestT] | None
-        ] = []  # the end, or a job that came while a batch was gathered
-        unfinished: list[_Entry[RequestT]] = []
+        # What came after those that wait: a job, or the end. Nothing behind it is taken before it.
+        after: list[_Entry[RequestT] | None] = []
         while True:
-            entries = unfinished
-            if not entries:
-                first = postponed.pop() if postponed else self._queue.get()
-                if first is None:
-                    break
-                entries = [first]
-            deadline = time.monotonic() + self._wait_s
-            while entries[0].job is None and not postponed and len(entries) < self._batch_size:
-                try:
-                    entry = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
-                except queue.Empty:
-                    break
-                if entry is None or entry.job is not None:
-                    postponed.append(entry)
-                else:
-                    entries.append(entry)
-            begun = [
-                entry
-                for entry in entries
-                if entry.future.running() or entry.future.set_running_or_notify_cancel()
-            ]
-            unfinished = self._run(begun)
+            self._gather(after)
+            if self._waiting:
+                self._waiting[:0] = self._run(self._alike())
+            elif (job := after.pop()) is None:
+                break
+            else:
+                self._run([job])
         while not self._queue.empty():
             waiting = self._queue.get_nowait()
             if waiting is not None and waiting.future.set_running_or_notify_cancel():
                 waiting.future.set_exception(EngineError("the model was closed"))
 
+    def _gather(self, after: list[_Entry[RequestT] | None]) -> None:
+        """Take on all that is queued, up to a job or the end; a batch that is not full waits a moment for more."""
+        deadline = time.monotonic() + self._wait_s if self._waiting else None
+        while not after:
+            full = len(self._waiting) >= self._batch_size
+            left = None if deadline is None else 0.0 if full else max(0.0, deadline - time.monotonic())
+            try:
+                entry = self._queue.get(timeout=left)
+            except queue.Empty:
+                return
+            if entry is None or entry.job is not None:
+                after.append(entry)
+            else:
+                self._waiting.append(entry)
+            if deadline is None:
+                deadline = time.monotonic() + self._wait_s
+
+    def _alike(self) -> list[_Entry[RequestT]]:
+        """Take a batch out of what waits, in its order: the first, so that none waits for ever, and those like it."""
+        sizes = [self._size(cast(RequestT, entry.request)) for entry in self._waiting]
+        nearest = sorted(range(len(sizes)), key=lambda index: (abs(sizes[index] - sizes[0]), index))
+        chosen = set(nearest[: self._batch_size])
+        batch = [entry for index, entry in enumerate(self._waiting) if index in chosen]
+        self._waiting = [entry for index, entry in enumerate(self._waiting) if index not in chosen]
+        return batch
+
     def _run(self, entries: Sequence[_Entry[RequestT]]) -> list[_Entry[RequestT]]:
         """Answer the requests of a batch, or do a job; the requests that are to go on in the next batch."""
+        entries = [
+            entry
+            for entry in entries
+            if entry.future.running() or entry.future.set_running_or_notify_cancel()
+        ]
         if not entries:
             return []
         job = entries[0].job

@@ -44,6 +44,8 @@ from pcsuite.errors import ConfigError, EngineError
 
 _LOGGER = logging.getLogger("pcsuite")
 Result = TypeVar("Result")
+BATCHES_AHEAD = 16
+"""Batches whose rows are taken on at a time, so that each can have rows of about the same length."""
 STRAGGLERS = 1 / 4
 """Share of a batch's rows, at most, that go on in the next batch."""
 
@@ -93,7 +95,7 @@ class LocalHfAdapter(ModelAdapter):
             raise ConfigError(f"model '{model_id}' needs 'weights' or 'path'")
         super().__init__(model_id, options)
         require_stack()
-        self.max_concurrency = 2 * self.options.batch_size
+        self.max_concurrency = BATCHES_AHEAD * self.options.batch_size
         if loaded is None:
             keys = self.options
             local = Path(str(keys.path)).expanduser()
@@ -114,7 +116,10 @@ class LocalHfAdapter(ModelAdapter):
         self.backend_state: dict[str, Any] = {}
         """What constraint backends keep per model (their wrapped tokenizers and compiled grammars)."""
         self._thread: BatchingThread[BatchRow, Generation] = BatchingThread(
-            self._answer_batch, self.options.batch_size, self.options.batch_wait_ms / 1000
+            self._answer_batch,
+            self.options.batch_size,
+            self.options.batch_wait_ms / 1000,
+            size=lambda row: len(row.read),
         )
         self._count = token_counter(self.loaded.tokenizer)
 
