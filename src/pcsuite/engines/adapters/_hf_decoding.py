@@ -45,7 +45,7 @@ class BatchingThread(Generic[RequestT, AnswerT]):
     device. ``answer_batch`` gets up to ``batch_size`` requests and returns the answer of each; an exception among them
     is raised where that answer is awaited, and ``None`` lets the request wait for the next batch, before new ones. An
     incomplete batch waits ``wait_s`` seconds for more; where more wait than it takes, it is the one that waits longest
-    and those whose ``size`` is nearest to its own.
+    and those whose ``sizes`` are nearest to its own: tokens to read and to write, say.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class BatchingThread(Generic[RequestT, AnswerT]):
         answer_batch: Callable[[list[RequestT]], Sequence[AnswerT | Exception | None]],
         batch_size: int,
         wait_s: float,
-        size: Callable[[RequestT], int] = lambda request: 0,
+        sizes: Callable[[RequestT], tuple[int, ...]] = lambda request: (),
     ) -> None:
         self._answer_batch = answer_batch
         self._batch_size = batch_size
         self._wait_s = wait_s
-        self._size = size
+        self._sizes = sizes
         self._waiting: list[_Entry[RequestT]] = []
         self._queue: queue.Queue[_Entry[RequestT] | None] = queue.Queue()
         self._closed = False
@@ -140,8 +140,9 @@ class BatchingThread(Generic[RequestT, AnswerT]):
 
     def _alike(self) -> list[_Entry[RequestT]]:
         """Take a batch out of what waits, in its order: the first, so that none waits for ever, and those like it."""
-        sizes = [self._size(cast(RequestT, entry.request)) for entry in self._waiting]
-        nearest = sorted(range(len(sizes)), key=lambda index: (abs(sizes[index] - sizes[0]), index))
+        sizes = [self._sizes(cast(RequestT, entry.request)) for entry in self._waiting]
+        apart = [sum(abs(one - first) for one, first in zip(own, sizes[0], strict=True)) for own in sizes]
+        nearest = sorted(range(len(apart)), key=apart.__getitem__)
         chosen = set(nearest[: self._batch_size])
         batch = [entry for index, entry in enumerate(self._waiting) if index in chosen]
         self._waiting = [entry for index, entry in enumerate(self._waiting) if index not in chosen]

@@ -119,7 +119,7 @@ class LocalHfAdapter(ModelAdapter):
             self._answer_batch,
             self.options.batch_size,
             self.options.batch_wait_ms / 1000,
-            size=lambda row: len(row.read),
+            sizes=lambda row: (len(row.read), row.decoding.max_tokens),
         )
         self._count = token_counter(self.loaded.tokenizer)
 
