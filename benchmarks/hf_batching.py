@@ -7,8 +7,9 @@
 The weights are random and the tokenizer is made on the spot, so nothing is fetched: speed does not depend on what
 a model has learnt. "plain" is `model.generate` on one prompt after the other with transformers' own sampling;
 "batch" is the provider; "continuous" is transformers' `generate_batch` over all prompts at once (its own sampling: it
-has no seed per row, so the provider does not use it). "same_as_alone" says for how many prompts the batch gave the
-text that the prompt gives alone.
+has no seed per row, so the provider does not use it). "in order of arrival" (`--arrival`) is the provider with batches
+that are filled as rows come, whatever their lengths. "same_as_alone" says for how many prompts the batch gave the text
+that the prompt gives alone.
 "bandwidth_share" is the share of the memory bandwidth, measured by a copy in the same run, that reading weights and
 cache once per step needs; prefill counts as lost time.
 """
@@ -162,10 +163,12 @@ def run_continuous(loaded, prompts: list[str], tokens: int) -> int:
     return sum(len(result.generated_tokens) for result in results.values())
 
 
-def run_batches(loaded, calls, size: int, device: str):
+def run_batches(loaded, calls, size: int, device: str, in_order: bool = False):
     """All calls through the provider, after one batch that warms up; answers and seconds."""
     options = HfOptions(path="random", batch_size=size, batch_wait_ms=20)
     adapter = LocalHfAdapter("m", options, loaded=loaded)
+    if in_order:
+        adapter._thread._sizes = lambda row: ()
     try:
         for future in [adapter.submit(*call) for call in calls[:size]]:
             future.result()
@@ -205,6 +208,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--tokens", type=int, default=16, help="longest answer")
     parser.add_argument("--uneven", action="store_true", help="answers from a fifth of that to all of it")
+    parser.add_argument("--arrival", action="store_true", help="measure batches in the order of arrival too")
     parser.add_argument("--plain", type=int, default=4, help="prompts for plain generate (0: leave it out)")
     parser.add_argument("--continuous", action="store_true", help="measure continuous batching too")
     return parser.parse_args()
@@ -244,18 +248,19 @@ def main() -> None:
             for number, (prompt, length) in enumerate(zip(prompts, lengths, strict=True))
         ]
         calls = calls[: args.alone] if size == 1 else calls
-        answers, seconds = run_batches(loaded, calls, size, args.device)
-        texts = [answer["text"] for answer in answers]
-        alone = alone or texts
-        same = sum(text == single for text, single in zip(texts, alone, strict=False))
-        show(
-            "batch",
-            size,
-            sum(answer["usage"]["completion_tokens"] for answer in answers),
-            seconds,
-            same_as_alone=f"{same}/{min(len(texts), len(alone))}",
-            seed_honoured=answers[0]["seed_honoured"],
-        )
+        for in_order in (False, True) if args.arrival else (False,):
+            answers, seconds = run_batches(loaded, calls, size, args.device, in_order)
+            texts = [answer["text"] for answer in answers]
+            alone = alone or texts
+            same = sum(text == single for text, single in zip(texts, alone, strict=False))
+            show(
+                "in order of arrival" if in_order else "batch",
+                size,
+                sum(answer["usage"]["completion_tokens"] for answer in answers),
+                seconds,
+                same_as_alone=f"{same}/{min(len(texts), len(alone))}",
+                seed_honoured=answers[0]["seed_honoured"],
+            )
     if args.continuous:
         made, seconds = timed(
             lambda warm: run_continuous(loaded, prompts[:2] if warm else prompts, args.tokens), args.device
