@@ -75,6 +75,8 @@ share of the way from chance to 1. All conditions count alike: an item's scores 
 be exchanged without a change of it, so counting live cells only does not favour one arm."""
 LARGEST = 5_000_000
 """Bytes of a piece of rows that is published."""
+ASKED_ON = "asked_on"
+"""Key of a restored row for the engine that it was published with."""
 PUBLISHED_ANSWER = re.compile(r"[A-Za-z_/]{0,20}|-?\d[\d./]{0,20}")
 """Labels, letters and numbers: an answer of these tasks as it was read."""
 
@@ -84,7 +86,7 @@ class Answer(NamedTuple):
 
     model: str
     engine: str
-    """The provider, and what it was built for: numbers of two engines are no rows of one study."""
+    """The provider, with its precision and what it was built for: numbers of two engines are no rows of one study."""
     task: str
     place: int
     """The item's rank among those of its task, from 0: looks are at the first of them."""
@@ -257,11 +259,14 @@ def rows_of_log(log: Path, suite: Suite) -> list[Answer]:
 
 
 def engine_of(row: RunRow) -> str:
-    """What a row was asked on: its provider, and the instructions for which that was built where it was built for some.
+    """What a row was asked on: its provider, its precision where it names one, and the instructions it was built for.
 
-    Instructions that add in another order may change an answer.
+    Instructions that add in another order, and sums of another precision, may change an answer. A row that was put back
+    says what it was published with.
     """
-    return "+".join([row.model.provider, *row.engine.get("built_for", "").split()])
+    facts = row.engine
+    named = [row.model.provider, *facts.get("dtype", "").split(), *facts.get("built_for", "").split()]
+    return facts.get(ASKED_ON) or "+".join(named)
 
 
 def _by_rank(suite: Suite, task: TaskPlan) -> list[Item]:
@@ -382,7 +387,7 @@ def _restored(row: Answer, unit: Unit, suite: Suite) -> RunRow:
     """A published row as a row of the log, without the texts."""
     cell, model = unit.cell, suite.models[row.model]
     text = cell.tree(unit.item).assemble()
-    decoding, built = cell.decoding, row.engine.split("+")[1:]
+    decoding = cell.decoding
     return RunRow(
         run_id=unit.run_id,
         timestamp_utc="",
@@ -408,7 +413,7 @@ def _restored(row: Answer, unit: Unit, suite: Suite) -> RunRow:
             "abstained": row.abstained,
         },
         errors=[],
-        engine={"restored": "published rows"} | ({"built_for": " ".join(built)} if built else {}),
+        engine={"restored": "published rows", ASKED_ON: row.engine},
         outcome=row.outcome,
     )
 

@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ import replication_verdicts as rules
 from pcsuite.config.load import load_suite
 from pcsuite.contrasts import Contrast as Difference
 from pcsuite.contrasts import Family, judge, measure
+from pcsuite.logging.log import iter_newest_rows
 from pcsuite.prompts.conditions.conditions import expand_conditions
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
@@ -194,6 +196,21 @@ def test_a_run_goes_on_from_published_rows(ran, tmp_path):
     assert sum('"restored"' in line for line in lines) == 2 * 2 * 6
     assert published.rows_of_log(log, suite) == rows
     assert asked is not None
+
+
+@pytest.mark.parametrize(
+    ("facts", "engine"),
+    [
+        ({}, "simulated"),
+        ({"dtype": "bfloat16", "device": "cpu"}, "simulated+bfloat16"),
+        ({"built_for": "AVX512 AVX512_VNNI"}, "simulated+AVX512+AVX512_VNNI"),
+        ({"restored": "published rows", "asked_on": "simulated+float32"}, "simulated+float32"),
+    ],
+)
+def test_an_engine_is_told_with_what_may_change_its_answers(ran, facts, engine):
+    log = Path(ran[0].profile.run.output_dir) / "runs" / "replication_prompt_twice.jsonl"
+    row = next(iter_newest_rows(log))
+    assert published.engine_of(msgspec.structs.replace(row, engine=facts)) == engine
 
 
 def test_rows_of_another_prompt_are_refused(ran, tmp_path):
