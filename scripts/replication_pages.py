@@ -1,4 +1,4 @@
-"""The pages of the replications: what was registered, and, once it was run, what came of it.
+"""The pages of the replications: what was registered, and, once it was run, what came of it; one page has all verdicts.
 
     python scripts/replication_pages.py                              # every page from the rows that are published
     python scripts/replication_pages.py --check                      # exit status 1 where a page says something else
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -34,6 +34,29 @@ from pcsuite.config.load import load_suite
 from pcsuite.contrasts import FORM
 
 BEGIN, END = "<!-- results: written by scripts/replication_pages.py -->", "<!-- end of results -->"
+OVERVIEW = "README.md"
+"""The page that has the verdicts of all claims."""
+
+
+def overview(published: Mapping[str, Sequence[Answer]]) -> str:
+    """What stands on the page of all claims, of the rows of each: its verdicts, or how far its studies have come."""
+    head = ["claim", "model", "engine", "verdict, strictly read", "read leniently", "items a task", "rows"]
+    body = []
+    for name, rows in published.items():
+        cells = Cells(name, load_suite(str(PROFILES / f"{name}.yaml")), of_one_engine(rows))
+        for model in cells.models:
+            mine = cells.of_model(model)
+            found = ended(mine)
+            lenient = VERDICTS[name](found.cells, LENIENT).verdict if found.verdict else ""
+            title = (PAGES / f"{name}.md").read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+            verdict = f"**{found.verdict}**" if found.verdict else "none yet"
+            body.append(
+                f"| [{title}]({name}.md) | {model} | `{mine.rows[0].engine}` | {verdict} | {lenient or '–'} |"
+                f" {found.items or '–'} | {len(mine.rows):,} |"
+            )
+    if not body:
+        return "No result is here yet."
+    return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *body])
 
 
 def results(name: str, rows: Sequence[Answer]) -> str:
@@ -211,19 +234,27 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; 1 where a page would change")
     args = parser.parse_args(words)
     changed = False
+    folder = args.rows or args.to / "rows"
+    front = args.to / OVERVIEW
+    if front.exists():
+        changed = _write(front, overview({name: read_rows(folder / name) for name in NAMES}), args.check)
     for name in [args.name] if args.name else NAMES:
-        rows = read_rows((args.rows or args.to / "rows") / name)
-        path = args.to / f"{name}.md"
-        before = path.read_text(encoding="utf-8")
-        after = written(before, results(name, rows))
-        changed = changed or after != before
-        if args.check:
-            continue
-        path.write_text(after, encoding="utf-8")
-        if f"({name}.png)" in after:
+        rows = read_rows(folder / name)
+        content = results(name, rows)
+        changed = _write(args.to / f"{name}.md", content, args.check) or changed
+        if f"({name}.png)" in content and not args.check:
             suite = load_suite(str(PROFILES / f"{name}.yaml"))
             draw_figure(Cells(name, suite, rows), args.to / f"{name}.png")
     return int(args.check and changed)
+
+
+def _write(path: Path, content: str, check: bool) -> bool:
+    """Put content between the marks of a page, or with ``check`` leave it; whether it was another."""
+    before = path.read_text(encoding="utf-8")
+    after = written(before, content)
+    if not check:
+        path.write_text(after, encoding="utf-8")
+    return after != before
 
 
 if __name__ == "__main__":

@@ -100,14 +100,15 @@ def test_conditions_render_pairwise_distinct_and_shams_have_the_length_of_what_t
                 assert text["few_twice"].count(item.input_text) == 2
 
 
+def test_pages_say_what_the_published_rows_say():
+    assert pages.main(["--check"]) == 0
+
+
 @pytest.mark.parametrize("name", published.NAMES)
-def test_pages_without_rows_say_that_nothing_was_run(name):
-    text = (published.PAGES / f"{name}.md").read_text(encoding="utf-8")
-    assert text == pages.written(
-        text, pages.results(name, published.read_rows(published.PAGES / "rows" / name))
-    )
-    if not (published.PAGES / "rows" / name).exists():
-        assert f"**Not yet run.** Registered as `{LANDED[name]['design'][:12]}`" in text
+def test_a_page_without_rows_says_that_nothing_was_run(name):
+    told = pages.results(name, [])
+    assert told.startswith(f"**Not yet run.** Registered as `{LANDED[name]['design'][:12]}`")
+    assert pages.overview({name: []}) == "No result is here yet."
 
 
 def test_a_smaller_run_asks_the_first_of_the_same_prompts():
@@ -396,19 +397,22 @@ def test_dead_cells_are_shown_and_not_counted():
 
 
 def test_a_page_is_written_from_its_rows(tmp_path):
-    for name in published.NAMES:
-        (tmp_path / f"{name}.md").write_text(
-            (published.PAGES / f"{name}.md").read_text(encoding="utf-8"), "utf-8"
-        )
+    for name in (*published.NAMES, "README"):
+        text = (published.PAGES / f"{name}.md").read_text(encoding="utf-8")
+        (tmp_path / f"{name}.md").write_text(text, "utf-8")
     folder = tmp_path / "rows" / "prompt_twice"
     for piece in published.publish(made("prompt_twice", WINS, items=20).rows, folder):
         assert pages.main(["prompt_twice", "--to", str(tmp_path)]) == 0
         assert ".png" not in (tmp_path / "prompt_twice.md").read_text(encoding="utf-8")  # nothing to draw yet
+        front = (tmp_path / "README.md").read_text(encoding="utf-8")
+        assert "| [The prompt twice](prompt_twice.md) | m | `sim` | none yet | – | – | 720 |" in front
         piece.unlink()
     published.publish(made("prompt_twice", WINS, items=60).rows, folder)
     assert pages.main(["prompt_twice", "--to", str(tmp_path)]) == 0
     text = (tmp_path / "prompt_twice.md").read_text(encoding="utf-8")
     assert "### m: supported\n" in text
+    front = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "(prompt_twice.md) | m | `sim` | **supported** | supported | 60 | 2,160 |" in front
     assert "commonest answer | abstained |" in text
     assert "12 wins and 0 losses in 12" in text
     assert (tmp_path / "prompt_twice.png").stat().st_size > 5000
