@@ -3,6 +3,7 @@
     python scripts/replication_pages.py                              # every page from the rows that are published
     python scripts/replication_pages.py --check                      # exit status 1 where a page says something else
     python scripts/replication_pages.py prompt_twice --rows FOLDER --to FOLDER
+    python scripts/replication_pages.py prompt_twice --log outputs/runs/replication_prompt_twice.jsonl   # your own run
 
 Every number between the two marks of a page is computed from the published rows (`scripts/replication_rows.py` puts
 them there), by the rules that the page states (`scripts/replication_verdicts.py`).
@@ -17,7 +18,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from replication_rows import LOOKS, NAMES, PAGES, PROFILES, Answer, landed, of_one_engine, read_rows
+from replication_rows import (
+    LOOKS,
+    NAMES,
+    PAGES,
+    PROFILES,
+    Answer,
+    given,
+    landed,
+    of_one_engine,
+    read_rows,
+    rows_of_log,
+)
 from replication_verdicts import (
     COUNTED_BY_THE_PAPER,
     LENIENT,
@@ -59,8 +71,11 @@ def overview(published: Mapping[str, Sequence[Answer]]) -> str:
     return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *body])
 
 
-def results(name: str, rows: Sequence[Answer]) -> str:
-    """What stands between the marks of a page: that nothing was run yet, or verdicts, figures and tables."""
+def results(name: str, rows: Sequence[Answer], *, published: bool = True) -> str:
+    """What stands between the marks of a page: that nothing was run yet, or verdicts, figures and tables.
+
+    Of rows that are not published it is the same without links to what stands beside the page.
+    """
     suite = load_suite(str(PROFILES / f"{name}.yaml"))
     registered = f"registered as `{str(landed(name)['design'])[:12]}`"
     if not rows:
@@ -69,10 +84,10 @@ def results(name: str, rows: Sequence[Answer]) -> str:
             " published rows."
         )
     cells = Cells(name, suite, of_one_engine(rows))
-    lines = [f"{len(rows):,} [rows](rows/{name}), {registered}.", ""]
+    lines = [f"{len(rows):,} {f'[rows](rows/{name})' if published else 'rows'}, {registered}.", ""]
     for model in cells.models:
         lines += _of_model(cells.of_model(model), model in suite.profile.selection.models)
-    if any(ended(cells.of_model(model)).items for model in cells.models):
+    if published and any(ended(cells.of_model(model)).items for model in cells.models):
         lines.append(f"![The registered contrasts over all live tasks]({name}.png)")
     return "\n".join(lines).rstrip("\n")
 
@@ -232,7 +247,17 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--to", type=Path, default=PAGES, help="folder of the pages")
     parser.add_argument("--check", action="store_true", help="write nothing; 1 where a page would change")
+    parser.add_argument("--log", type=Path, help="print what came of this log, and write nothing")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="with --log: as the run was given it"
+    )
     args = parser.parse_args(words)
+    if args.log:
+        if args.name is None:
+            parser.error("which replication?")
+        suite = load_suite(str(PROFILES / f"{args.name}.yaml"), given(args.set))
+        print(results(args.name, rows_of_log(args.log, suite, for_all=False), published=False))
+        return 0
     changed = False
     folder = args.rows or args.to / "rows"
     front = args.to / OVERVIEW

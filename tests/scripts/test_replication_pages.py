@@ -421,6 +421,22 @@ def test_a_page_is_written_from_its_rows(tmp_path):
     assert pages.main(["--check", "--to", str(tmp_path)]) == 1
 
 
+def test_a_log_of_ones_own_is_judged_without_being_published(ran, capsys):
+    suite = ran[0]
+    log = Path(suite.profile.run.output_dir) / "runs" / "replication_prompt_twice.jsonl"
+    before = {path: path.read_bytes() for path in published.PAGES.glob("*.md")}
+    keys = small({"draw.example_sets": 2}) | {"run.cache_dir": suite.profile.run.cache_dir}
+    words = [f"--set={key}={json.dumps(value)}" for key, value in keys.items()]
+    assert pages.main(["prompt_twice", "--log", str(log), *words]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("36 rows, registered as `")
+    assert "### sim: no verdict yet" in told and "The look after 60 items a task lacks" in told
+    assert ".png" not in told
+    assert before == {path: path.read_bytes() for path in published.PAGES.glob("*.md")}
+    with pytest.raises(SystemExit):
+        pages.main(["--log", str(log)])
+
+
 def test_every_condition_has_its_title():
     suite = load_suite("replications/text_behind")
     bundles = expand_conditions(suite.profile.selection.conditions, suite.conditions, suite.operators)
