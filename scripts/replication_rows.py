@@ -216,7 +216,7 @@ def rows_of_log(log: Path, suite: Suite, *, for_all: bool = True) -> list[Answer
     """The rows of a replication's log, as they are published, or with ``for_all`` off for one's own eyes.
 
     ``SystemExit`` for a row of another prompt than the plan asks, or of other decoding, and where all are to see it for
-    an answer that is more than a label or a number; what a row was not registered for (a condition, an item) is left out.
+    an answer that is more than a label or a number; what was not registered (a condition, an item) is left out.
     """
     plan = build_plan(suite)
     drawn = {

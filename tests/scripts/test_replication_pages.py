@@ -430,7 +430,8 @@ def test_a_log_of_ones_own_is_judged_without_being_published(ran, capsys):
     assert pages.main(["prompt_twice", "--log", str(log), *words]) == 0
     told = capsys.readouterr().out
     assert told.startswith("36 rows, registered as `")
-    assert "### sim: no verdict yet" in told and "The look after 60 items a task lacks" in told
+    assert "### sim: no verdict yet" in told
+    assert "The look after 60 items a task lacks" in told
     assert ".png" not in told
     assert before == {path: path.read_bytes() for path in published.PAGES.glob("*.md")}
     with pytest.raises(SystemExit):
