@@ -170,14 +170,13 @@ def _levels(cells: Cells, model: str) -> list[str]:
 
 
 def _contrast_table(found: Sequence[Judged], live: int) -> list[str]:
-    words = ("better", "worse", "no worse", "equivalent", "undecided", "not tested")
-    head = ["contrast, task by task", *words, FORM, "live tasks"]
+    head = ["contrast, task by task", "better", "worse", "neither", "live tasks"]
     body = []
     for first, second in dict.fromkeys((one.first, one.second) for one in found):
         mine = [one for one in found if (one.first, one.second) == (first, second)]
         counts = Counter(one.strict.verdict for one in mine)
-        told = " | ".join(str(counts[word]) for word in words)
-        body.append(f"| {first} − {second} | {told} | {sum(one.form for one in mine)} | {live} |")
+        better, worse = counts["better"], counts["worse"]
+        body.append(f"| {first} − {second} | {better} | {worse} | {live - better - worse} | {live} |")
     return [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *body, ""]
 
 

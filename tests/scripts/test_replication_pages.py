@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
+import recompute_replications as second_opinion
 import replication_pages as pages
 import replication_rows as published
 import replication_verdicts as rules
@@ -419,6 +420,47 @@ def test_a_page_is_written_from_its_rows(tmp_path):
     assert pages.main(["--check", "--to", str(tmp_path)]) == 0
     (tmp_path / "rows" / "prompt_twice" / "m.001.csv.gz").unlink()
     assert pages.main(["--check", "--to", str(tmp_path)]) == 1
+
+
+def test_every_line_of_the_pages_is_computed_again_with_nothing_of_the_package():
+    assert second_opinion.differences() == []
+    source = Path(second_opinion.__file__).read_text(encoding="utf-8")
+    assert not re.search(r"^(import|from) (pcsuite|numpy|scipy|replication_)", source, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "items", "seed"), [("prompt_twice", 60, 1), ("reading_artefact", 60, 2)])
+def test_the_second_opinion_agrees_on_rows_of_any_kind_and_sees_a_wrong_number(tmp_path, name, items, seed):
+    """Random effects, hidden answers, dead tasks, a model that is not registered, and a look that is not complete."""
+    rng = np.random.default_rng(seed)
+    conditions = second_opinion.conditions_of(name)
+    effect = dict(zip(conditions, rng.normal(0, 0.1, len(conditions)), strict=True))
+    rows = []
+    for model, count in ((MODEL, items), ("other", items // 2)):
+        for task in second_opinion.TASKS:
+            base = rng.choice([0.02, 0.4, 0.7])
+            for place in range(count):
+                luck, examples = rng.random(), str(rng.integers(20))
+                for condition in conditions:
+                    right = float((luck if rng.random() < 0.8 else rng.random()) < base + effect[condition])
+                    hidden = rng.random() < 0.1
+                    rows.append(
+                        published.Answer(
+                            model, "sim", task, place, f"i{place:03}", examples, str(place % 3), condition,
+                            0.0 if hidden else right, right, "" if hidden else str(rng.choice(list("AABC"))),
+                            bool(rng.random() < 0.1), "cut" if hidden else "answered",
+                        )
+                    )  # fmt: skip
+    for page in (*published.NAMES, "README"):
+        text = (published.PAGES / f"{page}.md").read_text(encoding="utf-8")
+        (tmp_path / f"{page}.md").write_text(text, "utf-8")
+    published.publish(rows, tmp_path / "rows" / name)
+    pages.main([name, "--to", str(tmp_path)])
+    assert second_opinion.differences(tmp_path) == []
+    path = tmp_path / f"{name}.md"
+    text = path.read_text(encoding="utf-8")
+    figure = re.search(r"\d\.\d\d(?= /)", text.split(pages.BEGIN)[1])
+    path.write_text(text.replace(f"{figure[0]} /", "9.99 /", 1), "utf-8")
+    assert len(second_opinion.differences(tmp_path)) == 1
 
 
 def test_a_log_of_ones_own_is_judged_without_being_published(ran, capsys):
