@@ -1,6 +1,6 @@
 """Every word and number of the replications' results, computed again from the published rows.
 
-    python scripts/recompute_replications.py          # prints what differs on the pages, exit status 1 where anything does
+    python scripts/recompute_replications.py          # prints what differs on the pages; exit status 1 if anything
     python scripts/recompute_replications.py --show   # prints what should stand on them
 
 A second opinion: nothing of pcsuite is imported, and nothing that is not in Python itself. What is read are the rows
