@@ -38,7 +38,8 @@ class Mention(NamedTuple):
     weight: int = PLAIN
 
 
-_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)*_\]]*(?=\s|$)|[。！？।؟]|\n+|;(?=\s)")
+# Entered at the head of a run of marks alone: from each of its marks it would be read to its end again.
+_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)*_\]]*(?=\s|$)|[。！？।؟]|\n+|;(?=\s)")
 
 _HARD = (
     r"\bscratch (?:that|this)|\bstrike that|\b(?:ignore|disregard|forget) (?:that|this|the above|my|what)"

@@ -230,7 +230,8 @@ def read_reply(judge: JudgeSpec, call: base.JudgeCall) -> base.JudgeCall:
     elif stated is None:
         # A judge that is not held to the schema may write a line; two lines that differ say nothing.
         line = re.compile(
-            rf"^[\s*#\"'-]*{key}[\s\"'*]*[:=][\s\"'*]*([A-Za-z1-5]+)\b", re.IGNORECASE | re.MULTILINE
+            rf"^(?:[^\S\n]|[*#\"'-])*{key}[\s\"'*]*[:=][\s\"'*]*([A-Za-z1-5]+)\b",
+            re.IGNORECASE | re.MULTILINE,
         )
         words = {word.casefold() for word in line.findall(cleaned)}
         stated = words.pop() if len(words) == 1 else None if words else cleaned.strip(" \t\n.\"'*")

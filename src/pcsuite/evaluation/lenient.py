@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from pcsuite._util.text import storable
@@ -19,12 +19,13 @@ from pcsuite.evaluation.thoughts import clean_text, without_reasoning_tags
 
 _LONGEST = 20_000
 _CURLY_QUOTES = str.maketrans("“”„‘’", '"""\'\'')
-_STRINGS_AND = r'"(?:[^"\\\n]|\\.)*"'
-_TRAILING_COMMA = re.compile(_STRINGS_AND + r"|,(?=\s*[}\]])")
-_COMMENT = re.compile(_STRINGS_AND + r"|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*("?)')
+_STRING_BESIDE_COMMENTS = re.compile(_STRING.pattern, re.DOTALL)
+_TRAILING_COMMA = re.compile(r'"|,(?=\s*[}\]])')
+_COMMENT_OPENS = re.compile(r'"|//[^\n]*|/\*')
 # Braces of LaTeX and prose begin no object.
 _OBJECT_BEGINS = re.compile(r"""\{\s*(?:["'“}]|[A-Za-z_]\w*\s*:|$)""")
-_BARE_KEY = re.compile(_STRINGS_AND + r"|(?<=[{,])(\s*)([A-Za-z_]\w*)(?=\s*:)")
+_BARE_KEY = re.compile(r'"|(?<=[{,])(\s*)([A-Za-z_]\w*)(?=\s*:)')
 
 
 def lenient_text(text: str) -> str:
@@ -82,7 +83,7 @@ def loose_object(
             echo = is_schema_echo(candidate, names)
             if not echo and loose_field(candidate, names, scalar=scalar) is not None:
                 return candidate, way
-    if values or text.count("{") != 1 or not re.search(r"\}\W*$", text):
+    if values or text.count("{") != 1 or "}" not in text or re.search(r"\w", text.rpartition("}")[2]):
         return None
     # Quotes within quotes break every reader; in a flat object that was closed the field itself can still be seen.
     alternatives = "|".join(map(re.escape, names))
@@ -219,18 +220,70 @@ def _repairs(text: str) -> Iterator[tuple[str, str]]:
     straight = text.translate(_CURLY_QUOTES) if not text.isascii() else text
     if straight is not text:
         yield "curly quotes", straight
-    uncommented = _COMMENT.sub(_keep_strings, straight) if "/" in straight else straight
+    uncommented = _without_comments(straight) if "/" in straight else straight
     if uncommented != straight:
         yield "comment", uncommented
-    closed = _TRAILING_COMMA.sub(_keep_strings, uncommented)
+    closed = _outside_strings(_TRAILING_COMMA, uncommented, lambda match: "")
     if closed != uncommented:
         yield "trailing comma", closed
-    quoted = _BARE_KEY.sub(lambda match: match[0] if match[2] is None else f'{match[1]}"{match[2]}"', closed)
+    quoted = _outside_strings(_BARE_KEY, closed, lambda match: f'{match[1]}"{match[2]}"')
     if quoted != closed:
         yield "key without quotes", quoted
     if any(sign in straight for sign in ("'", "(", "True", "False", "None")):
         yield "Python literal", straight
 
 
-def _keep_strings(match: re.Match[str]) -> str:
-    return match[0] if match[0].startswith('"') else ""
+class _Strings:
+    """Where the strings of a text end, asked from left to right.
+
+    Where one does not end on its line, none of the quotes up to there begins one that does: they are escaped, and
+    their search would come to the same place. It is remembered, or a line of escaped quotes would take quadratic time.
+    """
+
+    def __init__(self, text: str, pattern: re.Pattern[str]) -> None:
+        self.text, self.pattern = text, pattern
+        self._open_to = 0
+
+    def end(self, start: int) -> int:
+        """Behind the string that begins at a quote, or right behind the quote where none begins there."""
+        literal = self.pattern.match(self.text, start) if start >= self._open_to else None
+        if literal is None:
+            return start + 1
+        if literal[1]:
+            return literal.end()
+        self._open_to = literal.end()
+        return start + 1
+
+
+def _outside_strings(slip: re.Pattern[str], text: str, replacement: Callable[[re.Match[str]], str]) -> str:
+    """The text with what a pattern finds outside of strings replaced; the pattern finds every quote, too."""
+    strings = _Strings(text, _STRING)
+    parts, kept, position = [], 0, 0
+    while (match := slip.search(text, position)) is not None:
+        position = match.end()
+        if match[0] == '"':
+            position = strings.end(match.start())
+        else:
+            parts += [text[kept : match.start()], replacement(match)]
+            kept = position
+    return "".join([*parts, text[kept:]])
+
+
+def _without_comments(text: str) -> str:
+    """The text without comments outside of strings; a comment that is not closed stays."""
+    strings = _Strings(text, _STRING_BESIDE_COMMENTS)
+    last_close = text.rfind("*/")
+    parts, kept, position = [], 0, 0
+    while (match := _COMMENT_OPENS.search(text, position)) is not None:
+        position = match.end()
+        if match[0] == '"':
+            position = strings.end(match.start())
+            continue
+        if match[0] == "/*":
+            if last_close < position:
+                position = match.start() + 1
+                continue
+            position = text.index("*/", position) + 2
+        parts.append(text[kept : match.start()])
+        kept = position
+    return "".join([*parts, text[kept:]])

@@ -7,7 +7,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 _LONGEST = 20_000
-_RULE = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*")
+# Between two marks there is one run of blanks in these patterns, never two side by side: where a line does not match in
+# the end, two would be parted in every way there is.
+_RULE = re.compile(r"\s*(?:\|\s*)?:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*(?:\|\s*)?")
 _BULLET = re.compile(r"\s*(?:[-*+•–]|[0-9]{1,2}[.)])\s+")
 _MARKUP = "*_`\"'“”"
 _NONE = frozenset(
@@ -62,7 +64,8 @@ _PARTED = re.compile(
     r"(.{1,200}?)\s*(?::|–|—|→|=>|->|\||\s-|,\s*type:?)\s*[*_`\"']*([^:|]{1,40}?)[*_`\"']*\s*\.?",
     re.IGNORECASE,
 )
-_HEADED = re.compile(r"[#\s*_`]*([^:*_`]{1,40}?)[*_`\s]*[:–—-][*_`]*\s*(.*)")
+_HEAD_MARKUP = re.compile(r"[#\s*_`]*")
+_HEADED = re.compile(r"([^:*_`]{1,40}?)[*_`\s]*[:–—-][*_`]*\s*(.*)")
 
 
 def typed_entries(text: str, types: Collection[str]) -> list[dict[str, str]] | None:
@@ -77,7 +80,8 @@ def typed_entries(text: str, types: Collection[str]) -> list[dict[str, str]] | N
     entries: list[dict[str, str]] = []
     heading, any_typed = "", False
     for line, is_bullet in list_entries(text):
-        headed = _HEADED.fullmatch(line)
+        markup = _HEAD_MARKUP.match(line)
+        headed = _HEADED.fullmatch(line, markup.end() if markup else 0)
         kind = type_name(headed[1], types) if headed else ""
         if headed and kind:
             heading = kind

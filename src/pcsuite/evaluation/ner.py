@@ -179,15 +179,18 @@ class NerEvaluator(ListEvaluator):
         lowered = any_case and len(source.lower()) == len(source)
         if lowered:
             source = source.lower()
-        occupied = [span for span in spans if span is not None]
+        taken = bytearray(len(source))
+        for start, end in filter(None, spans):
+            taken[start:end] = b"\x01" * (end - start)
         unplaced = [
             (index, entity["text"].lower() if lowered else entity["text"])
             for index, entity in enumerate(entities)
             if spans[index] is None and isinstance(entity.get("text"), str)
         ]
         for index, text in sorted(unplaced, key=lambda entry: -len(entities[entry[0]]["text"])):
-            spans[index] = _first_unused(text, source, occupied)
-            occupied += [span for span in (spans[index],) if span is not None]
+            spans[index] = span = _first_unused(text, source, taken)
+            if span is not None:
+                taken[span[0] : span[1]] = b"\x01" * (span[1] - span[0])
         mentions = []
         for entity, span in zip(entities, spans, strict=True):
             text, kind = entity.get("text"), entity.get("type")
@@ -263,8 +266,11 @@ def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _first_unused(text: str, source: str, occupied: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """First occurrence of ``text`` that overlaps nothing taken; one that fills whole tokens goes first."""
+def _first_unused(text: str, source: str, taken: bytearray) -> tuple[int, int] | None:
+    """First occurrence of ``text`` that overlaps nothing taken; one that fills whole tokens goes first.
+
+    ``taken`` has a 1 for each character of the source that another entity has.
+    """
     text = text.strip()
     if not text:
         return None
@@ -272,7 +278,7 @@ def _first_unused(text: str, source: str, occupied: Sequence[tuple[int, int]]) -
     start = source.find(text)
     while start >= 0:
         end = start + len(text)
-        if all(end <= other[0] or start >= other[1] for other in occupied):
+        if taken.find(1, start, end) < 0:
             # A border of a token is a blank or the end of the text.
             if not source[max(0, start - 1) : start].strip() and not source[end : end + 1].strip():
                 return start, end

@@ -127,7 +127,7 @@ class RelationEvaluator(ListEvaluator):
                 return None
         gold = self.gold_keys(item)
         folded_gold = {self._triple(triple._asdict(), any_case=True) for triple in gold}
-        rows = [self._tidied(row) for row in listed][:_MOST_RELATIONS]
+        rows = [self._tidied(row) for row in listed[:_MOST_RELATIONS]]
         kinder = confusion((self._triple(row, any_case=True) for row in rows), len(listed), folded_gold)
         before = 0.0
         if parsed.fields.get(self.options.relations_field) is not None:

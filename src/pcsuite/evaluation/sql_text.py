@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-_FENCE = re.compile(r"```(?:sql(?:ite)?\b)?[ \t]*\n?(.*?)```", re.IGNORECASE | re.DOTALL)
+_FENCE = re.compile(r"```(?:sql(?:ite)?\b)?(.*?)```", re.IGNORECASE | re.DOTALL)
 # "To select the names, …" and "with pleasure" are prose.
 _QUERY_START = re.compile(
     r"(?<!\bto )(?<!\bwe )(?<!\bwill )(?<!\bcan )(?<!\byou )(?<!\bi )\bselect\b(?!s? statement|s? query)"
@@ -147,8 +147,10 @@ def _without_code_marks(query: str, *, inline: bool) -> str:
 
 
 _TYPOGRAPHIC = str.maketrans("‘’“”", "''\"\"")
+# A run of line breaks is entered at its head alone; what is left is stripped.
 _PROSE_LINE = re.compile(
-    r"\n\s*(?:This|The|Here|It|In this|Note|Explanation|Where|To|I|We|You)\b[^\n]*[a-z][^\n]*.*", re.DOTALL
+    r"(?<!\s)[^\S\n]*\n\s*(?:This|The|Here|It|In this|Note|Explanation|Where|To|I|We|You)\b[^\n]*[a-z][^\n]*.*",
+    re.DOTALL,
 )
 
 

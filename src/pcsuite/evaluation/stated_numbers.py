@@ -59,11 +59,19 @@ _GOES_ON = re.compile(
     r"| ?[\[(](?:or|maybe|perhaps)\b| ?[<>≤≥]|(?<=,) [$€£]?-?[0-9]"
 )
 _EQUALS = re.compile(r"[ ]{0,2}=(?![=>])")
+# A run of marks is entered at its head, or behind the full stop of a number: tried from each of its marks, a line of
+# dots would take quadratic time.
 _SENTENCE_END = re.compile(
-    r"(?<![0-9])[.!?;…]+[ \"'”’)*_]+(?=[^\s0-9a-z])|(?<=[0-9])[.!?;…]+[ \"'”’)*_]*[ \"'”’)](?=[A-Z*_])|\n"
+    r"(?:(?<![0-9.!?;…])|(?<=[0-9][.!?;…]))[.!?;…]+[ \"'”’)*_]+(?=[^\s0-9a-z])"
+    r"|(?<=[0-9])[.!?;…]+[ \"'”’)*_]*[ \"'”’)](?=[A-Z*_])|\n"
 )
 
 _LONGEST = 40_000
+_DIGIT = re.compile("[0-9]")
+_MOST_FAINT_CUES = 40
+"""Words such as "wait" for each of which what follows is searched for marks; behind so many of them nothing does."""
+_MOST_CORRECTIONS = 20
+"""Corrections in a row ("not 3 but …") that are followed; what goes on longer states nothing."""
 _QUICK = re.compile(r"[ \t]*\$?(-?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\.?")
 _DOUBT = re.compile(
     r"\b(?:not|n['’]t)(?: \w+)? (?:sure|certain)\b|\bunsure\b|\buncertain\b|\bdon['’]t know\b|\b(?:might|may"
@@ -157,12 +165,19 @@ def read_number(text: str) -> NumberReading:
     if quick is not None:
         return NumberReading(plain_digits(quick[1].replace(",", "")), start > 0, quick[0], quick=True)
     text = plain_notation(end[-_LONGEST:])
-    for cue in reversed(list(RETRACTION.finditer(text))):
+    cues = list(RETRACTION.finditer(text))
+    # Any digit makes a numeral: looked for once, and not before and behind each of a thousand "wait"s.
+    digit = _DIGIT.search(text) if cues else None
+    last = max(map(text.rfind, "0123456789")) if digit is not None else -1
+    faint = 0
+    for cue in reversed(cues):
+        if digit is None or digit.start() >= cue.start():
+            break
         before, after = text[: cue.start()], text[cue.end() :]
-        if not NUMERAL.search(before):
-            continue
-        if NUMERAL.search(after) and (cue[1] or _takes_over(before, after)):
-            return _read_plain(after)
+        if last >= cue.end():
+            faint += not cue[1]
+            if cue[1] or (faint <= _MOST_FAINT_CUES and _takes_over(before, after)):
+                return _read_plain(after)
         if cue[1]:
             return NumberReading(None, False, "", ambiguous=True)
     return _read_plain(text)
@@ -287,6 +302,22 @@ def last_line(text: str) -> str:
 
 def _stated(text: str) -> tuple[bool, str | None]:
     """Whether a text in plain notation speaks of a number first of all, and which: none where it is denied or open."""
+    denied = False
+    for _ in range(_MOST_CORRECTIONS):
+        bare, rest = _without_hedges(text)
+        if not _DENIAL.match(bare):
+            claims, number = _stated_first(bare, rest)
+            return denied or claims, number
+        denied = True
+        correction = _CORRECTION.search(bare)
+        if correction is None:
+            break
+        text = bare[correction.end() :]
+    return True, None
+
+
+def _without_hedges(text: str) -> tuple[str, str]:
+    """A text without markup and hedges before what it says, and the same with the last markup left."""
     rest = text.lstrip()
     for _ in range(3):
         start = len(rest) - len(rest.lstrip(_LEADING_MARKUP))
@@ -294,10 +325,11 @@ def _stated(text: str) -> tuple[bool, str | None]:
         if hedge is None:
             break
         rest = rest[hedge.end() :]
-    bare = rest.lstrip(_LEADING_MARKUP)
-    if _DENIAL.match(bare):
-        correction = _CORRECTION.search(bare)
-        return True, _stated(bare[correction.end() :])[1] if correction else None
+    return rest.lstrip(_LEADING_MARKUP), rest
+
+
+def _stated_first(bare: str, rest: str) -> tuple[bool, str | None]:
+    """As :func:`_stated`, of a text that neither hedges nor denies before it comes to the number."""
     if _RANGE.match(bare):
         return True, None
     skipped = len(rest) - len(rest.lstrip(_LEADING_MARKUP + MINUS))
@@ -456,7 +488,8 @@ _RESULT_VERB = re.compile(
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(
-    r"[ ,]*(?:it|that|this|the \w+|she|he|they)(?: is| are|['’]s| has| have| pays?| makes?)+ ", re.IGNORECASE
+    r"(?<![ ,])[ ,]*(?:it|that|this|the \w+|she|he|they)(?: is| are|['’]s| has| have| pays?| makes?)+ ",
+    re.IGNORECASE,
 )
 _OPENS_WITH_ADJUNCT = re.compile(
     r"\W{0,4}(?:with|if|since|because|after|given|as|for|in|when|by|at|of|out of|adding|using|starting|while"
