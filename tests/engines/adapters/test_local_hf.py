@@ -142,7 +142,11 @@ def test_rows_that_ramble_go_on_in_the_next_batch_where_rows_depend_on_their_bat
         counts[repeatable] = len(passes)
         passes.clear()
     assert counts[False] < counts[True] / 2
-    for row in ("text", "finish_reason", "usage"):  # float32: the same by luck of rounding, and by design alone
+    for row in (
+        "text",
+        "finish_reason",
+        "usage",
+    ):  # float32: the same by luck of rounding, and by design alone
         assert [answer[row] for answer in answers[False]] == [answer[row] for answer in answers[True]]
     slow, quick = (answers[False][number]["latency_ms"] for number in (0, 1))
     assert slow > quick
