@@ -19,7 +19,7 @@ from pcsuite._util.hashing import digest, named_rng
 from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import model_differences
 from pcsuite.ablation.arm_measures import SharedRows, of_items
-from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, first_groups, halves, without
+from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, first_groups, halves, trimmed_arm, without
 from pcsuite.ablation.forecast import NoiseForecast, Rest, forecast_by_noise, price_of_rest
 from pcsuite.ablation.forecast_picture import over_budget_words
 from pcsuite.ablation.judging import Cell, judge_cell
@@ -485,7 +485,7 @@ class AblationRun:
         try:
             dropped = next(search)
             while not self.stopped:
-                arm = self._arm_without(name for unit in dropped for name in units[unit])
+                arm = trimmed_arm(self.study.prompt, [name for unit in dropped for name in units[unit]])
                 for task_id in self.plan.tasks:  # tables may be parted at different items
                     asked = [cell for cell in self.cells if cell.study.task.id == task_id]
                     part = parts[self.cells.index(asked[0])]

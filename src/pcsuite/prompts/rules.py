@@ -13,7 +13,7 @@ from functools import cached_property
 
 from pcsuite.prompts.pieces import Piece
 from pcsuite.prompts.sources import PromptText, TextSource
-from pcsuite.prompts.splitting import split_inside, split_text, without_marks
+from pcsuite.prompts.splitting import OPENS_BLOCK, split_inside, split_text, without_marks
 from pcsuite.prompts.variables import variables
 
 _RULES_FILE = re.compile(
@@ -77,7 +77,7 @@ def _standing(piece: Piece) -> Piece:
     if piece.pinned or not _HEADING_ALONE.fullmatch(piece.text):
         return piece
     title = piece.text.strip().lstrip("#").strip()
-    return piece._replace(title=f"{title} heading", kind="heading", pinned="opens the block")
+    return piece._replace(title=f"{title} heading", kind="heading", pinned=OPENS_BLOCK)
 
 
 _HEADING_ALONE = re.compile(r"\s*#{1,6}[ \t][^\r\n]*\s*")
