@@ -1,7 +1,8 @@
 """Rules files of agents and editors: ``AGENTS.md``, ``CLAUDE.md``, ``.cursorrules``, ``*.mdc``, ``SKILL.md``.
 
 They are no templates: they stand as they are before whatever is asked, so the file is the system's message and the item
-the user's. Every item of a list is a rule and a block of its own; the headings above them stay.
+the user's. Every item of a list is a rule and a block of its own; a heading above them stays as long as anything below
+it does.
 """
 
 from __future__ import annotations
