@@ -69,10 +69,10 @@ class PromptArm:
     kind: Kind = "blocks"
     sham: str = ""
     """Block whose place a sham of the same length and layout takes."""
-    emptied: frozenset[str] = frozenset()
-    """Of a trimmed prompt: headings that have nothing left below them, and are left out too."""
     sequence: tuple[str | AddedPiece, ...] = ()
     """Of an arm that moves or repeats a block: all of its pieces in order, blocks and shams by their names."""
+    emptied: frozenset[str] = frozenset()
+    """Of a trimmed prompt: headings that have nothing left below them, and are left out too."""
 
     @property
     def added(self) -> tuple[AddedPiece, ...]:
