@@ -99,20 +99,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     in ``SystemExit``.
     """
     if argv is not None:
-        return _run(argv)
+        return _until_ended(argv)
     words = sys.argv[1:]
     ask_about_code()
     with signals.heard(partial(_last_words, words)):
-        try:
-            status = _run(words)
-        except (
-            KeyboardInterrupt
-        ):  # before a command was found, or again while the words on the first were said
-            number = signals.received() or signal.SIGINT
-            with suppress(OSError, KeyboardInterrupt):
-                print(_last_words(words, number), file=sys.stderr)
-            status = 128 + number
-        return _flushed(status)
+        return _flushed(_until_ended(words))
+
+
+def _until_ended(words: Sequence[str]) -> int:
+    """Run one command, or as much of it as a signal lets; that one is answered with its last words."""
+    try:
+        return _run(words)
+    except KeyboardInterrupt as ended:
+        number = ended.number if isinstance(ended, signals.Ended) else signals.received() or signal.SIGINT
+    for _ in range(2):  # a further signal may come while they are said
+        with suppress(OSError, KeyboardInterrupt), visible_output():  # after SIGHUP the terminal is gone
+            print(_last_words(words, number), file=sys.stderr)
+            break
+    return 128 + number
 
 
 def _last_words(words: Sequence[str], number: int) -> str:
@@ -187,11 +191,6 @@ def _run(argv: Sequence[str]) -> int:
             words.known = CommandTable(COMMANDS, command_parser)
             module = importlib.import_module(f"pcsuite.commands.{command.module}")
             return int(getattr(module, f"execute_{_identifier(command)}")(words))
-        except KeyboardInterrupt as ended:
-            number = ended.number if isinstance(ended, signals.Ended) else signal.SIGINT
-            with suppress(OSError):  # after SIGHUP the terminal is gone
-                print(_last_words(argv, number), file=sys.stderr)
-            return 128 + number
         except SystemExit as leaving:
             if isinstance(
                 leaving.__context__, BrokenPipeError

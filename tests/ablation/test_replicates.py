@@ -18,10 +18,14 @@ from pcsuite.ablation.forecast_picture import print_preview
 from pcsuite.ablation.rearranged import notices, rearrange
 from pcsuite.ablation.replicates import NOTE, decided
 from pcsuite.ablation.sentences import noise_sentence
+from pcsuite.ablation.study import prepare
 from pcsuite.ablation.verdicts import NOISE_ALPHA, judge_blocks, judge_noise
+from pcsuite.config.load import load_suite
 from pcsuite.config.targets import target_entries
 from pcsuite.contrasts import ArmScores
+from pcsuite.errors import ConfigError, PromptError
 from pcsuite.logging.log import iter_newest_rows, iter_rows
+from pcsuite.runners.plan import Scope, build_plan
 from support.ablating import printed
 from support.targets import RULES, program, write_study
 
@@ -202,6 +206,75 @@ def test_of_a_model_and_a_target_the_target_answers_twice(folder):
     assert "answers every item" not in noise_sentence(of_model)
     assert "target/agent answers every item twice" in noise_sentence(of_target)
     assert ablate(request_of(targets=entries, model=models[0], models=models), quiet=True).asked == 0
+    # The profile beside the log asks each as often: what is left of it are the other one's shams, of 30 items.
+    suite = load_suite(folder / "outputs/ablations/study/profile.yaml")
+    assert {name: suite.seeds("D0", "tickets", name) for name in models} == {
+        "simulated": (0,),
+        "target/agent": (0, 1),
+    }
+    plan = build_plan(suite, scope=replace(Scope.of_selection(suite), conditions=("full", "again", "-rules")))
+    assert Counter(unit.cell.model_id for name in models for unit in plan.units(name)) == {
+        "simulated": 3 * 30,
+        "target/agent": 3 * 30 * 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "more"), [("AGENTS.md", {}), ("notes.txt", {"append_input": True}), ("with.md", {})]
+)
+def test_a_model_and_a_target_are_asked_about_the_same_items(folder, file, more):
+    """The prompt places no column, or one of two, and the target gets both: one table is one task for the two."""
+    text = RULES + ("\n# Ticket\n\n{{ text }}\n" if file == "with.md" else "")
+    (folder / file).write_text(text)
+    head, *rows = (folder / "tickets.csv").read_text().splitlines()
+    Path("tickets.csv").write_text("\n".join([f"plan,{head}", *(f"free,{row}" for row in rows)]) + "\n")
+    program(
+        folder,
+        "both.py",
+        """
+        def answer(messages, item):
+            assert item["plan"] == "free"
+            asked = " ".join(message["content"] for message in messages)
+            assert item["text"] in asked, asked
+            return item["text"].split()[-1]
+        """,
+    )
+    models = ("simulated", "target/agent")
+    for order in (models, models[::-1]):
+        entries = target_entries(["agent=both.py:answer"], {})
+        asked = request_of(
+            targets=entries, model=order[0], models=order, name=f"{order[0][:3]}-first", **more
+        )
+        result = ablate(replace(asked, prompt=Path(file)), quiet=True)
+        assert result.failed == 0
+        rows = list(iter_newest_rows(result.log))
+        full = {
+            name: [row for row in rows if (row.model.id, row.condition.id) == (name, "full")]
+            for name in models
+        }
+        assert [len(of_model) for of_model in full.values()] == [30, 30]
+        # The same characters for both: the prompt with the item.
+        sent = [
+            {row.task.item_id: row.prompt.rendered_chars for row in of_model} for of_model in full.values()
+        ]
+        assert sent[0] == sent[1]
+
+
+def test_a_model_that_gets_no_item_needs_a_place_for_it_beside_a_target_too(folder):
+    (folder / "notes.txt").write_text(RULES)
+    entries = target_entries(["agent=steady.py:answer"], {})
+    alone = replace(request_of(targets=entries), prompt=Path("notes.txt"))
+    assert prepare(alone).count == 30
+    with pytest.raises(PromptError, match="no placeholder for the item"):
+        prepare(replace(alone, models=("target/agent", "simulated")))
+
+
+def test_a_model_cannot_be_asked_what_lies_in_a_folder(folder):
+    entries = target_entries(["agent=steady.py:answer"], {"in_folder": "."})
+    with pytest.raises(
+        ConfigError, match="target/agent finds .* in a folder, and simulated, .* works in none"
+    ):
+        prepare(request_of(targets=entries, models=("simulated", "target/agent")))
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,28 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from trim_worlds import campaign
 
+from pcsuite.ablation import AblationRequest, ablate
 from pcsuite.ablation.trim import affordable_tries
 from pcsuite.ablation.trim import choose_drops as choose
 from pcsuite.ablation.trim import confirm_drops as confirm
+from pcsuite.config.targets import target_entries
 from pcsuite.contrasts import ArmScores
+from pcsuite.logging.log import iter_rows
+from support.targets import program, write_study
+
+SECTIONS = """# Queue
+
+- Answer with the queue.
+- Be quick.
+
+# Style
+
+- Use tabs.
+- Use spaces.
+"""
 
 
 def arm(right, n=400):
@@ -185,3 +202,38 @@ def test_a_graded_trim_must_hold_whatever_the_shape():
     assert careful.dropped == ()
     bold, _ = answered(confirm_drops(("a",), full, margin=0.02, assume="symmetric"), lambda dropped: trimmed)
     assert bold.dropped == ("a",)
+
+
+def test_a_shorter_prompt_is_confirmed_as_it_is_written(tmp_path, monkeypatch):
+    """The agent needs the rule below `Queue` and nothing else; what is confirmed has no heading over nothing."""
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path, items=60, rules=SECTIONS)
+    program(
+        tmp_path,
+        "steady.py",
+        """
+        def answer(prompt, item):
+            queue = item["text"].split()[-1] if "Answer with the queue." in prompt else "no idea"
+            return {"output": queue, "tokens": len(prompt)}
+        """,
+    )
+    settings = {"answer": "queue", "model": "target/agent", "margin": 0.2, "cache_dir": "cache"}
+    settings |= {"design": "leave-one-out", "controls": False}
+    targets = target_entries(["agent=steady.py:answer"], {})
+    request = AblationRequest(Path("AGENTS.md"), "tickets.csv", targets=targets, **settings)
+    result = ablate(request, quiet=True)
+    assert set(result.trim.dropped) == {"use_tabs", "use_spaces", "be_quick"}
+    assert result.trimmed == "# Queue\n\n- Answer with the queue.\n"
+    names = [
+        arm.id
+        for arm in result.arms
+        if "queue_heading" in arm.operators and "style_heading" not in arm.operators
+    ]
+    confirmed = [row for row in iter_rows(result.log) if row.condition.id in names]
+    # The 30 items that confirm; the written file is what was sent.
+    assert {row.prompt.rendered_chars for row in confirmed} == {len(result.trimmed)}
+    assert len({row.task.item_id for row in confirmed}) >= 30
+    arm = next(arm for arm in result.arms if arm.id == names[-1])
+    assert arm.operators == ("queue_heading", "answer_with_the")
+    assert result.saved_tokens == pytest.approx(1000 * (len(SECTIONS) - len(result.trimmed)))
+    assert ablate(request, quiet=True).asked == 0

@@ -68,6 +68,23 @@ def test_profile_b_takes_every_item_and_ten_replicates():
     assert {len(suite.seeds("D1", task)) for task in suite.profile.selection.tasks} == {10}
 
 
+def test_a_model_uses_no_more_seeds_than_the_profile_gives_it():
+    changes = {"repro.seeds": {"D0": [0, 1], "D1": [1, 2, 3, 4]}, "repro.seeds_per_task": {"default": 3}}
+    every = load_suite("quickstart", changes)
+    suite = load_suite("quickstart", changes | {"repro.seeds_per_model": {"simulated": 1}})
+    assert suite.seeds("D0", "agnews_json", "simulated") == (0,)
+    assert suite.seeds("D1", "agnews_json", "simulated") == (1,)
+    assert suite.seeds("D0", "agnews_json", "smollm2-135m") == suite.seeds("D0", "agnews_json") == (0, 1)
+    assert suite.seeds("D1", "agnews_json", "smollm2-135m") == (1, 2, 3)
+    models = ["simulated", "smollm2-135m"]
+    assert suite.seeds_left_out(["agnews_json"], ["D0"], models) == [
+        "D0: simulated: 1 of the 2 seeds listed (repro.seeds_per_model)"
+    ]
+    # It asks other rows, and a profile without the key is what it was.
+    assert suite.config_hash != every.config_hash
+    assert load_suite("quickstart", changes | {"repro.seeds_per_model": {}}).config_hash == every.config_hash
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -81,6 +98,7 @@ def test_profile_b_takes_every_item_and_ten_replicates():
         ({"selection__conditions": ["c4"]}, "unknown condition 'c4' (did you mean 'C4'?)"),
         ({"selection__decoding_regimes": ["d0"]}, "unknown regime 'd0'"),
         ({"repro__seeds_per_task": {"gsm8": 2}}, "unknown task 'gsm8' (did you mean 'gsm8k'?)"),
+        ({"repro__seeds_per_model": {"smollm": 1}}, "unknown model 'smollm'"),
         ({"repro__max_inflight": "many"}, "repro.max_inflight: a whole number is wanted (got 'many')"),
         ({"run__name": "a/b"}, "run.name: use letters, digits"),
         ({"version": "2.0"}, "profile format '2.0' is not '1.0'"),

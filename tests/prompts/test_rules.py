@@ -114,3 +114,96 @@ def test_a_plain_text_is_split_as_before(tmp_path):
     prompt = read_prompt(path)
     assert [block.name for block in prompt.blocks] == ["working_here", "code", "tests", "style"]
     assert prompt.mixed == {"tests": 3}
+
+
+NESTED = """# Working here
+
+## Code
+
+- Use four spaces.
+- Call branches so.
+
+## Tests
+
+### Unit
+
+- Never reach the network.
+- Be quick.
+
+### Whole
+
+Run them first.
+
+## Table
+
+| rule | why |
+|---|---|
+| one | because |
+| two | why not |
+
+Style
+-----
+
+<tone>
+
+### Voice
+
+- Be brief.
+- Be kind.
+
+</tone>
+"""
+
+
+@pytest.mark.parametrize(
+    ("dropped", "lines"),
+    [
+        (["Use four"], "- Use four spaces.\n"),
+        (["Use four", "Call"], "## Code\n\n- Use four spaces.\n- Call branches so.\n\n"),
+        (["Never", "Be quick"], "### Unit\n\n- Never reach the network.\n- Be quick.\n\n"),
+        (["Whole"], "### Whole\n\nRun them first.\n\n"),
+        (
+            ["Never", "Be quick", "Whole"],
+            "## Tests\n\n### Unit\n\n- Never reach the network.\n- Be quick.\n\n### Whole\n\nRun them first.\n\n",
+        ),
+        # The closing tag still stands below the heading.
+        (["Be brief", "Be kind"], "- Be brief.\n- Be kind.\n\n"),
+        (["one"], "| one | because |\n"),
+        (
+            ["one", "two"],
+            "## Table\n\n| rule | why |\n|---|---|\n| one | because |\n| two | why not |\n\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_heading_goes_with_the_last_block_below_it(tmp_path, dropped, lines, end):
+    path = tmp_path / "AGENTS.md"
+    path.write_bytes(NESTED.replace("\n", end).encode())
+    prompt = read_prompt(path)
+    gone = [block.name for block in prompt.free if block.shown.lstrip("#-| ").startswith(tuple(dropped))]
+    assert len(gone) == len(dropped)
+    emptied = prompt.emptied(gone)
+    kept = [block.name for block in prompt.blocks if block.name not in {*gone, *emptied}]
+    assert NESTED.count(lines) == 1
+    assert prompt.written(kept) == NESTED.replace(lines, "").replace("\n", end)
+
+
+def test_a_heading_that_is_kept_on_request_or_was_empty_before_stays(tmp_path):
+    path = tmp_path / "AGENTS.md"
+    path.write_text("# All\n\n## Empty\n\n## Code\n\n- One.\n- Two.\n\n## Last\n\n- Three.\n- Four.\n")
+    prompt = read_prompt(path)
+    assert prompt.emptied(["one", "two"]) == ("code_heading",)
+    assert prompt.keep(["code_heading"]).emptied(["one", "two"]) == ()
+    # The one above them all stands over the one that was empty before: that was never shown to be needless.
+    assert prompt.emptied(["one", "two", "three", "four"]) == ("code_heading", "last_heading")
+    assert prompt.emptied([]) == ()
+
+
+def test_a_heading_inside_a_tag_goes_and_the_tag_stays(tmp_path):
+    path = tmp_path / "prompt.md"
+    inside = "# Manners\n\n## Tone\n\nBe kind.\n\n## Length\n\nBe brief.\n"
+    path.write_text(f"<rules>\n{inside}</rules>\n\n<role>\nA clerk.\n</role>\n")
+    prompt = read_prompt(path, append_input=True).into(["rules"])
+    gone = {"rules_tone", "rules_length", *prompt.emptied(["rules_tone", "rules_length"])}
+    kept = [block.name for block in prompt.blocks if block.name not in gone]
+    assert prompt.written(kept) == "<rules>\n</rules>\n\n<role>\nA clerk.\n</role>\n"

@@ -19,7 +19,7 @@ from pcsuite._util.hashing import digest, named_rng
 from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.across import model_differences
 from pcsuite.ablation.arm_measures import SharedRows, of_items
-from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, first_groups, halves, without
+from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, first_groups, halves, trimmed_arm, without
 from pcsuite.ablation.forecast import NoiseForecast, Rest, forecast_by_noise, price_of_rest
 from pcsuite.ablation.forecast_picture import over_budget_words
 from pcsuite.ablation.judging import Cell, judge_cell
@@ -28,7 +28,6 @@ from pcsuite.ablation.replicates import (
     as_noted,
     decided,
     note_replicates,
-    planned,
     with_replicates,
 )
 from pcsuite.ablation.request import AblationRequest
@@ -54,7 +53,7 @@ from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Work, git_commit
-from pcsuite.runners.plan import Plan
+from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, record_plan, run_into
 
@@ -147,7 +146,7 @@ class AblationRun:
         if study.by_noise and (study.request.overwrite or not len(ResumeIndex.read(study.log))):
             note_replicates(study, None)
         study = as_noted(study)
-        plan = planned(study, study.write(study.design.first))
+        plan = build_plan(study.write(study.design.first))
         work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
         opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
         return cls(study, plan, opened, quiet=quiet, tell=tell)
@@ -235,7 +234,7 @@ class AblationRun:
     def _follow(self, study: Study) -> None:
         """Go on with the study as it was decided; what was asked so far stays part of it."""
         self.study = study
-        self.plan = planned(study, study.write(study.design.first))
+        self.plan = build_plan(study.write(study.design.first))
         self.suite = self.plan.suite
         for cell, one in zip(self.cells, study.each, strict=True):
             cell.study, cell.plan = one, self.plan
@@ -382,7 +381,7 @@ class AblationRun:
             skip_items=skip,
             block=block,
         )
-        return planned(self.study, self.suite, scope, tables)
+        return build_plan(self.suite, scope=scope, tasks=tables)
 
     async def _pairs(self, cell: Cell) -> list[tuple[str, str]]:
         """Measure the pairs that look redundant and are not in the design; all that are measured."""
@@ -486,7 +485,7 @@ class AblationRun:
         try:
             dropped = next(search)
             while not self.stopped:
-                arm = self._arm_without(name for unit in dropped for name in units[unit])
+                arm = trimmed_arm(self.study.prompt, [name for unit in dropped for name in units[unit]])
                 for task_id in self.plan.tasks:  # tables may be parted at different items
                     asked = [cell for cell in self.cells if cell.study.task.id == task_id]
                     part = parts[self.cells.index(asked[0])]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal, get_args
 
@@ -43,7 +43,7 @@ MOST_FRACTIONAL = 32
 ARMS_WITHOUT_BUDGET = 30
 """Arms that ``auto`` allows itself where no budget is given; controls are not counted."""
 
-Kind = Literal["full", "again", "sham", "blocks", "changed"]
+Kind = Literal["full", "again", "sham", "blocks", "trimmed", "changed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ class PromptArm:
     """Block whose place a sham of the same length and layout takes."""
     sequence: tuple[str | AddedPiece, ...] = ()
     """Of an arm that moves or repeats a block: all of its pieces in order, blocks and shams by their names."""
+    emptied: frozenset[str] = frozenset()
+    """Of a trimmed prompt: headings that have nothing left below them, and are left out too."""
 
     @property
     def added(self) -> tuple[AddedPiece, ...]:
@@ -88,7 +90,7 @@ class PromptArm:
         free = {block.name for block in prompt.free}
         names = []
         for block in prompt.blocks:
-            if not block.text:
+            if not block.text or block.name in self.emptied:
                 continue
             if block.name == self.sham:
                 names.append(SHAM_PREFIX + block.name)
@@ -142,6 +144,20 @@ def arm_of(kept: Iterable[str], free: Sequence[str]) -> PromptArm:
         [f"-{name}" for name in dropped] if len(dropped) <= len(chosen) else [f"+{name}" for name in chosen]
     )
     return PromptArm("".join(short), frozenset(chosen))
+
+
+def trimmed_arm(prompt: SplitPrompt, dropped: Iterable[str]) -> PromptArm:
+    """The arm of a shorter prompt as it is written: headings that have nothing left below them are gone too.
+
+    Where there are such it is another arm than that of the design without the same blocks, with an id of its own.
+    """
+    free, gone = [block.name for block in prompt.free], set(dropped)
+    arm = arm_of([name for name in free if name not in gone], free)
+    emptied = prompt.emptied(gone)
+    if not emptied:
+        return arm
+    name = arm.id + "".join(f"-{heading}" for heading in emptied)
+    return replace(arm, id=name, kind="trimmed", emptied=frozenset(emptied))
 
 
 def without(block: str, free: Sequence[str]) -> PromptArm:

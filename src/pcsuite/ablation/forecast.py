@@ -17,7 +17,7 @@ import numpy as np
 from pcsuite.ablation.arm_measures import ArmMeasures
 from pcsuite.ablation.arms import AGAIN, FULL, shared_prefix
 from pcsuite.ablation.reading import SIMULATED
-from pcsuite.ablation.replicates import as_noted, planned
+from pcsuite.ablation.replicates import as_noted
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.study import FINGERPRINT, Study, prepare
 from pcsuite.ablation.verdicts import POWER, flip_rate
@@ -27,7 +27,7 @@ from pcsuite.errors import ConfigError, require
 from pcsuite.logging.ledger import read_spent
 from pcsuite.logging.log import ResumeIndex
 from pcsuite.runners.estimate import estimate_plan, total_cost
-from pcsuite.runners.plan import Plan
+from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.stats.shape_free import shape_free_test
 
 FLIPS = 0.1
@@ -297,7 +297,7 @@ def preview(request: AblationRequest) -> Preview:
 
 def _preview(study: Study) -> Preview:
     suite = study.write(study.design.first)
-    plan = planned(study, suite)
+    plan = build_plan(suite)
     sizes = estimate_plan(plan)
     flips, basis = _expected_flips(study, plan)
     listed = list(study.design.first)

@@ -19,7 +19,7 @@ from pcsuite._util.text import commonest
 from pcsuite.ablation.adherence import judge_adherence
 from pcsuite.ablation.amounts import OF_MODELS, OF_SIMULATED, OF_TARGETS, AmountChange, judge_amounts
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
-from pcsuite.ablation.arms import FULL, PromptArm, without
+from pcsuite.ablation.arms import FULL, PromptArm, trimmed_arm, without
 from pcsuite.ablation.named_scores import NamedScoreEffects, judge_named
 from pcsuite.ablation.reach import Reach
 from pcsuite.ablation.reading import SIMULATED
@@ -161,7 +161,8 @@ def judge_cell(cell: Cell, trim: Trim | None) -> AblationResult:
     interactions = find_interactions(arms, free, cell.pairs, rng=rng)
     noise, noise_p, noise_flips = judge_noise(arms, rng=rng)
     dropped = trim.dropped if trim is not None else ()
-    kept = [block.name for block in study.prompt.blocks if block.name not in dropped] if dropped else None
+    gone = {*dropped, *study.prompt.emptied(dropped)}
+    kept = [block.name for block in study.prompt.blocks if block.name not in gone] if dropped else None
     saved_tokens, saved_usd = _saved(cell, dropped)
     items = cell.plan.tasks[study.task.id].items
     names = [item.item_id for item in items]
@@ -320,8 +321,7 @@ def _saved(cell: Cell, dropped: Sequence[str]) -> tuple[float, float]:
     """Tokens and US dollars that the prompt without ``dropped`` saves per 1,000 calls."""
     if not dropped:
         return 0.0, 0.0
-    free, by_measure = cell.study.free, cell.measured.by_measure
-    trimmed = arm_without(dropped, free)
+    by_measure, trimmed = cell.measured.by_measure, trimmed_arm(cell.study.prompt, dropped).id
     tokens, thousandths = (
         _mean(by_measure[name][FULL] - by_measure[name][trimmed])
         for name in (cell.study.token_measure, "cost_usd")

@@ -75,6 +75,7 @@ def block_views(result: AblationResult) -> list[BlockView]:
     verdicts = {entry.block: entry for entry in result.verdicts}
     largest = max((abs(entry.effect.value) for entry in result.verdicts if entry.effect.defined), default=0.0)
     dropped = result.trim.dropped if result.trim is not None else ()
+    dropped = (*dropped, *result.study.prompt.emptied(dropped))
     together = {name: entry for entry in unsplit(result.groups) for name in entry.blocks}
     views = []
     for number, block in enumerate(result.study.prompt.blocks, start=1):

@@ -26,15 +26,26 @@ SIMULATED = "simulated"
 _SCRIPTS = (".py", ".sh", ".js", ".mjs", ".ts", ".rb", ".pl")
 
 
-def takes_items(request: AblationRequest, base: Suite) -> bool:
-    """Whether the model gets items beside its prompt, as a system of the user's own does."""
-    return request.model in base.models and adapter_of(base.models[request.model].provider).takes_items
+def takes_items(model: str, base: Suite) -> bool:
+    """Whether a model gets items beside its prompt, as a system of the user's own does."""
+    return model in base.models and adapter_of(base.models[model].provider).takes_items
 
 
-def read_files(request: AblationRequest, base: Suite) -> SplitPrompt:
-    """The prompt, split: one file, or several as one, at their places where the target works in a folder."""
-    spec = base.models.get(request.model) if request.model in base.models else None
-    options = {} if spec is None else spec.provider_options()
+def read_files(request: AblationRequest, base: Suite, models: Sequence[str]) -> SplitPrompt:
+    """The prompt, split: one file, or several as one, at their places where the target works in a folder.
+
+    ``models`` are all that are asked it: where each gets the item beside it, it is left as it stands. Raises
+    ``ConfigError`` where only some of them work in a folder: the others would be asked without the prompt's files.
+    """
+    known = {name: base.models[name].provider_options() if name in base.models else {} for name in models}
+    placed = [name for name, options in known.items() if options.get("in_folder")]
+    if placed and (others := [name for name in models if name not in placed]):
+        raise ConfigError(
+            f"{placed[0]} finds the prompt's files in a folder, and {others[0]}, which is asked the same, works in"
+            " none",
+            hint="ask it in an ablation of its own, with another --name",
+        )
+    options = known.get(request.model, {})
     template = options.get("in_folder")
     if (request.check or request.block_checks) and not template:
         raise ConfigError(
@@ -47,7 +58,7 @@ def read_files(request: AblationRequest, base: Suite) -> SplitPrompt:
             request.split,
             append_input=request.append_input,
             system=request.system,
-            item_beside=takes_items(request, base),
+            item_beside=all(takes_items(name, base) for name in models),
         )
     for name in ("append_input", "system"):
         if getattr(request, name):

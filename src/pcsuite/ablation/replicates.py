@@ -18,12 +18,9 @@ from pcsuite._util.files import replace_atomically
 from pcsuite._util.text import counted
 from pcsuite.ablation.arms import AGAIN, FULL
 from pcsuite.contrasts import ArmScores
-from pcsuite.runners.plan import Plan, Scope, build_plan
 
 if TYPE_CHECKING:
     from pcsuite.ablation.study import Study
-    from pcsuite.config.load import Suite
-    from pcsuite.runners.task_plan import TaskPlan
 
 NOTE = "answers.json"
 """The note in an ablation's folder of how often its items are answered; ``answers`` is null until that is decided."""
@@ -90,18 +87,3 @@ def as_noted(study: Study) -> Study:
         if noted.pop("of_study") == study.fingerprint():
             return study if noted["answers"] is None else with_replicates(study, Replicates(**noted))
     return with_replicates(study, Replicates(1))
-
-
-def planned(
-    study: Study, suite: Suite, scope: Scope | None = None, tasks: Mapping[str, TaskPlan] | None = None
-) -> Plan:
-    """The plan of a study's profile; of several models, each is asked as often as its own answers need.
-
-    The profile has one list of seeds: as many as the model needs that is asked most.
-    """
-    plan = build_plan(suite, scope=scope, tasks=tasks)
-    answers = {one.model_id: one.answers for one in study.each}
-    if len(set(answers.values())) == 1:
-        return plan
-    cells = tuple(replace(cell, seeds=cell.seeds[: answers[cell.model_id]]) for cell in plan.cells)
-    return replace(plan, cells=cells)

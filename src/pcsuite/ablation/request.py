@@ -221,16 +221,22 @@ def bundled_example() -> tuple[Path, dict[str, Any]]:
 
 
 def read_task(
-    request: AblationRequest, base: Suite, prompt: SplitPrompt, *, item_beside: bool = False
+    request: AblationRequest,
+    base: Suite,
+    prompt: SplitPrompt,
+    *,
+    item_beside: bool = False,
+    all_columns: bool = False,
 ) -> tuple[AblationTask, SplitPrompt]:
     """The task that the data are, and the prompt with its placeholders checked against their columns.
 
     The data are a task of the profile by its id, or a table, of which is concluded what the request does not say. A
-    prompt whose item goes beside it (``item_beside``) needs no placeholder, and all columns of the input go along.
-    Raises ``DataError``, ``ConfigError`` or ``PromptError`` of one line for whatever does not fit.
+    prompt whose item goes beside it (``item_beside``) needs no placeholder. With ``all_columns`` items have all columns
+    of the input, also those that the prompt does not show: somebody who is asked gets the item itself. Raises
+    ``DataError``, ``ConfigError`` or ``PromptError`` of one line for whatever does not fit.
     """
     if request.data not in base.tasks or Path(request.data).is_file():
-        return _table_task(request, base, prompt, item_beside=item_beside)
+        return _table_task(request, base, prompt, item_beside=item_beside, all_columns=all_columns)
     prompt = prompt.check_placeholders((), literal=request.literal, item_beside=item_beside)
     spec = base.tasks[request.data]
     spec = spec.model_copy(update={"max_tokens": request.max_tokens}) if request.max_tokens else spec
@@ -251,7 +257,7 @@ def read_task(
 
 
 def _table_task(
-    request: AblationRequest, base: Suite, prompt: SplitPrompt, *, item_beside: bool
+    request: AblationRequest, base: Suite, prompt: SplitPrompt, *, item_beside: bool, all_columns: bool
 ) -> tuple[AblationTask, SplitPrompt]:
     """A table as a task: which columns are input and answer, of what kind it is, and how it is scored."""
     path = Path(request.data)
@@ -293,7 +299,7 @@ def _table_task(
     if not request.inputs and set(INPUT_NAMES) & set(prompt.filled):
         unplaced = init_task.input_columns(replace(request, placed=()), columns, path)
         inputs = tuple(name for name in unplaced if name not in placed) or inputs
-    if item_beside:  # what the prompt does not show is given all the same, but never the answer
+    if all_columns:  # what the prompt does not show is given all the same, but never the answer
         others = request.inputs or _given_columns(request, columns, path)
         request = replace(request, placed=tuple(dict.fromkeys((*placed, *others))))
     kind = "own" if scorer is not None or by_check else _kind_of(request, rows)
@@ -332,7 +338,7 @@ def _table_task(
         parts.append(f"answer: {answer}{how}")
     if request.fields:
         parts.append(f"{'assertions' if kind == 'assert' else 'fields'}: {', '.join(request.fields)}")
-    if item_beside:
+    if all_columns:
         parts.append(f"the target gets: {', '.join(request.placed)}")
     if table.numbers:
         parts.append(table.numbers)

@@ -272,6 +272,7 @@ class Study:
         }
         regime = request.regime
         first, answers = int(not base.regimes[regime].greedy), max(one.answers for one in self.each)
+        fewer = {one.model_id: one.answers for one in self.each if one.answers < answers}
         return {
             _CONDITIONS: {"version": "1.0", "conditions": conditions},
             _PROFILE: {
@@ -285,6 +286,7 @@ class Study:
                 "repro": {
                     "seeds": {regime: list(range(first, first + answers))},
                     "seeds_per_task": {"default": answers},
+                    **({"seeds_per_model": fewer} if fewer else {}),
                     "max_inflight": base.profile.repro.max_inflight,
                 },
                 "suite": {f"{kind}_ref": f"{kind}.yaml" for kind in ("tasks", "models", "operators", "conditions")}
@@ -468,7 +470,7 @@ def _read_each(request: AblationRequest, kind: str) -> Study:
         raise ConfigError(
             "--posterior: blocks that are left out in groups have no effects of their own to shrink"
         )
-    studies = [_read(one, kind) for one in requests]
+    studies = [_read(one, kind, request.models or (request.model,)) for one in requests]
     tables = dict[str, str]()
     for study in studies:
         if tables.setdefault(study.task.id, study.request.data) != study.request.data:
@@ -488,8 +490,11 @@ def _read_each(request: AblationRequest, kind: str) -> Study:
     return replace(first, request=request, beside=tuple(others))
 
 
-def _read(request: AblationRequest, kind: str) -> Study:
-    """The prompt, its task, its items and its model, with the full prompt as the only arm."""
+def _read(request: AblationRequest, kind: str, models: Sequence[str]) -> Study:
+    """The prompt, its task, its items and its model, with the full prompt as the only arm.
+
+    ``models`` are all that are asked the same: prompt and task are one for them, whichever gets items beside a prompt.
+    """
     try:
         check_run_name(request.run_name)
     except ValueError as error:
@@ -519,11 +524,12 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cluster=request.cluster or base.profile.cluster,
         missing=request.missing or base.profile.missing,
     )
-    prompt = read_files(request, base)
+    beside = [takes_items(name, base) for name in models]
+    prompt = read_files(request, base, models)
     prompt = prompt.rename(request.rename) if request.rename else prompt
     prompt = prompt.into(request.into, "auto") if request.into else prompt
     try:
-        task, prompt = read_task(request, base, prompt, item_beside=takes_items(request, base))
+        task, prompt = read_task(request, base, prompt, item_beside=all(beside), all_columns=any(beside))
         for block in prompt.free:  # before anything is paid for: the shorter prompt can be written
             prompt.written([other.name for other in prompt.blocks if other is not block])
     except PromptError as error:

@@ -258,7 +258,7 @@ def execute_plan(args: argparse.Namespace) -> int:
     for task in plan.tasks.values():
         related = items_in_clusters(task.items, plan.suite.clusters_of(task.id))
         console.print(f"  {task.id}: {related} ({task.source.describe()})", markup=False)
-    for line in plan.suite.seeds_left_out(plan.scope.tasks, plan.scope.regimes):
+    for line in plan.suite.seeds_left_out(plan.scope.tasks, plan.scope.regimes, plan.scope.models):
         console.print(f"  {line}", markup=False)
     names = ("condition", "regime") if args.cells else ("conditions", "regimes")
     table = Table("task", "model", *names, title="cells" if args.cells else "by task and model")

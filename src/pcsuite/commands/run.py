@@ -113,7 +113,7 @@ def _run_and_print(
 ) -> int:
     """Run, and print what came of it; ``settings`` are further ones of :func:`pcsuite.api.runs.run`."""
     selection = suite.profile.selection
-    fewer = suite.seeds_left_out(selection.tasks, selection.decoding_regimes)
+    fewer = suite.seeds_left_out(selection.tasks, selection.decoding_regimes, selection.models)
     for line in fewer if not as_json else ():
         print(line, flush=True)
     summary = runs.run(suite, **settings, **calls).summary

@@ -148,7 +148,7 @@ class Suite:
         parts = dict(self._configuration)
         profile: Profile = parts.pop("profile")
         settings = dict(flatten(profile.model_dump(mode="json", exclude_defaults=True)))
-        settings |= flatten({key: parts.pop(key, {}) for key in ("wordings", "draw")})
+        settings |= flatten({key: parts.pop(key, {}) for key in ("wordings", "draw", "seeds_per_model")})
         for kind, definitions in parts.items():
             settings |= {f"{kind}.{name}": digest(spec)[:12] for name, spec in definitions.items()}
         return settings
@@ -168,6 +168,7 @@ class Suite:
             ({"scorers": scorers} if scorers else {})
             | ({"wordings": later} if later else {})
             | ({"draw": dict(profile.draw)} if profile.draw is not None else {})
+            | ({"seeds_per_model": fewer} if (fewer := profile.repro.seeds_per_model) else {})
             | {
                 "profile": profile,
                 "tasks": {name: self.tasks[name] for name in selection.tasks},
@@ -281,20 +282,24 @@ class Suite:
         tried = ", ".join(map(str, candidates))
         raise ConfigError(source.problem(["tasks", task_id, key], f"no file '{reference}' (tried {tried})"))
 
-    def seeds(self, regime: str, task_id: str) -> tuple[int, ...]:
+    def seeds(self, regime: str, task_id: str, model_id: str | None = None) -> tuple[int, ...]:
         """Seeds a task uses under a regime: all of a greedy one, the task's share of a sampled one.
 
-        The share is ``repro.seeds_per_task``, by task or ``default``; without either it is all of them.
+        The share is ``repro.seeds_per_task``, by task or ``default``; without either it is all of them. Of a model
+        that is named they are no more than its ``repro.seeds_per_model``.
         """
         repro = self.profile.repro
         seeds = repro.seeds.get(regime, (0,))
+        most = repro.seeds_per_model.get(model_id or "", len(seeds))
         if self.regimes[regime].greedy:
-            return seeds
+            return seeds[:most]
         count = repro.seeds_per_task.get(task_id, repro.seeds_per_task.get("default", len(seeds)))
-        return seeds[:count]
+        return seeds[: min(count, most)]
 
-    def seeds_left_out(self, tasks: Iterable[str], regimes: Iterable[str]) -> list[str]:
-        """A line for each regime and number of seeds that tasks use where ``repro.seeds_per_task`` asks for another.
+    def seeds_left_out(
+        self, tasks: Iterable[str], regimes: Iterable[str], models: Iterable[str] = ()
+    ) -> list[str]:
+        """A line for each regime and number of seeds that tasks or models use where the profile asks for another.
 
         Fewer than ``repro.seeds`` lists, or more than there are.
         """
@@ -310,6 +315,11 @@ class Suite:
                 used = f"{min(asked, listed)} of the {listed} seeds listed"
                 why = f"repro.seeds_per_task asks for {asked}" if asked > listed else "repro.seeds_per_task"
                 lines.append(f"{regime}: {', '.join(names)}: {used} ({why})")
+            for model in models:
+                if (most := repro.seeds_per_model.get(model, listed)) < listed:
+                    lines.append(
+                        f"{regime}: {model}: {most} of the {listed} seeds listed (repro.seeds_per_model)"
+                    )
         return lines
 
     def clusters_of(self, task_id: str) -> tuple[str, ...]:
@@ -527,6 +537,7 @@ def _unknown_names(suite: Suite) -> list[str]:
         *_unknown(suite, options, suite.models, "model", "model_options"),
         *_unknown(suite, repro.seeds, suite.regimes, "regime", "repro", "seeds"),
         *_unknown(suite, repro.seeds_per_task, seeded, "task", "repro", "seeds_per_task"),
+        *_unknown(suite, repro.seeds_per_model, suite.models, "model", "repro", "seeds_per_model"),
         *_unknown(suite, limited, suite.tasks, "task", "limits", "per_task_max_items"),
     ]
     for name, condition in suite.conditions.items():

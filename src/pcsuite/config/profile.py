@@ -112,6 +112,9 @@ class ReproSection(Definition):
     seeds_per_task: dict[str, PositiveInt] = Field(default_factory=dict)
     """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named. Left out, a task uses all
     that ``seeds`` lists, or three of the ten that there are where ``seeds`` is left out too."""
+    seeds_per_model: dict[str, PositiveInt] = Field(default_factory=dict, exclude=True)
+    """How many of a regime's seeds a model uses at most, of a greedy one too, where only others vary: models not named
+    use all that their tasks do."""
     num_workers: int = Field(default=8, gt=0)
     """Workers of preparation and evaluation, at most: on a cluster (``--executor ray``) processes that make prompts,
     ask servers and score answers; in one process (``local``) threads that make prompts whose length a server has to

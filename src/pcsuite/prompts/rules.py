@@ -1,7 +1,8 @@
 """Rules files of agents and editors: ``AGENTS.md``, ``CLAUDE.md``, ``.cursorrules``, ``*.mdc``, ``SKILL.md``.
 
 They are no templates: they stand as they are before whatever is asked, so the file is the system's message and the item
-the user's. Every item of a list is a rule and a block of its own; the headings above them stay.
+the user's. Every item of a list is a rule and a block of its own; a heading above them stays as long as anything below
+it does.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import cached_property
 
 from pcsuite.prompts.pieces import Piece
 from pcsuite.prompts.sources import PromptText, TextSource
-from pcsuite.prompts.splitting import split_inside, split_text, without_marks
+from pcsuite.prompts.splitting import OPENS_BLOCK, split_inside, split_text, without_marks
 from pcsuite.prompts.variables import variables
 
 _RULES_FILE = re.compile(
@@ -77,7 +78,7 @@ def _standing(piece: Piece) -> Piece:
     if piece.pinned or not _HEADING_ALONE.fullmatch(piece.text):
         return piece
     title = piece.text.strip().lstrip("#").strip()
-    return piece._replace(title=f"{title} heading", kind="heading", pinned="opens the block")
+    return piece._replace(title=f"{title} heading", kind="heading", pinned=OPENS_BLOCK)
 
 
 _HEADING_ALONE = re.compile(r"\s*#{1,6}[ \t][^\r\n]*\s*")

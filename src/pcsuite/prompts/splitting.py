@@ -23,6 +23,9 @@ SplitMethod = Literal[TextSplit, "files"]
 """How a prompt is split: its texts, or at its files, each of which is one block."""
 _MARK = re.compile(r"[ \t]*<!--\s*block\s*:\s*([^,>]*?)\s*(,\s*keep\s*)?-->[ \t]*(?:\r\n|\n|\r)?\Z")
 _MARK_END = re.compile(r"[ \t]*<!--\s*/block\s*-->[ \t]*(?:\r\n|\n|\r)?\Z")
+OPENS_BLOCK, OPENS_EXAMPLES = "opens the block", "opens the examples"
+HEADS_SECTIONS, HEADS_TABLE = "heads the sections below", "heads the table"
+"""Why a heading or an opening tag is kept: for what stands below it."""
 _HEADING = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t]*(?:\r\n|\n|\r)?\Z")
 _SETEXT = re.compile(r"[ ]{0,3}(?:(=+)|(-{3,}))[ \t]*(?:\r\n|\n|\r)?\Z")
 _BOLD_LINE = re.compile(r"(?:\*\*|__)([^*_\r\n]{2,60}?):?(?:\*\*|__):?[ \t]*(?:\r\n|\n|\r)?\Z")
@@ -90,7 +93,7 @@ def _finished(pieces: list[Piece], words: str) -> tuple[list[Piece], str]:
         if not inside:
             apart.append(piece)
             continue
-        apart += [Piece(opening, piece.title, "heading", "opens the examples")] if opening else []
+        apart += [Piece(opening, piece.title, "heading", OPENS_EXAMPLES)] if opening else []
         apart += inside
         apart += [Piece(closing, f"{piece.title} end", "tag", "closes the examples")] if closing else []
     pieces = _whole_controls(blank_ends(apart))
@@ -174,7 +177,7 @@ def _by_tags(lines: Sequence[Line]) -> list[Piece]:
         names = [child.title for child in children if child.kind == "tag"]
         alike = len(names) > 1 and len(set(names)) == 1
         if len(names) > 1 and (len(elements) == 1 or alike or LIKE_A_VARIABLE.search(piece.text)):
-            apart.append(Piece(opening, f"{piece.title} begin", "tag", "opens the block"))
+            apart.append(Piece(opening, f"{piece.title} begin", "tag", OPENS_BLOCK))
             apart += children
             apart.append(Piece(closing, f"{piece.title} end", "tag", "closes the block"))
         else:
@@ -294,13 +297,24 @@ def _by_headings(lines: Sequence[Line]) -> list[Piece]:
         alone = head is not None and not has_words(first, last)
         parent = alone and head is not None and follows is not None and follows[1] > head[1]
         title, kind = (head[2], "heading") if head is not None else ("", "paragraph")
-        pinned = "heads the sections below" if parent else ""
+        pinned = HEADS_SECTIONS if parent else ""
         pieces.append(Piece("".join(texts[first:last]), title, kind, pinned))
     return blank_ends(pieces)
 
 
 Head = tuple[int, int, str, int]
 """A heading: its line, its level (1 is the highest), its words, and the lines that it takes."""
+
+
+def heading_levels(text: str) -> list[tuple[int, int, int]]:
+    """The headings of a text: from where, to where, and the level (1 is the highest).
+
+    >>> heading_levels("Be kind.\\n\\n## Tone\\nCalm.\\n")
+    [(10, 18, 2)]
+    """
+    lines = lines_of(text)
+    starts = [0, *itertools.accumulate(len(line) for line, _ in lines)]
+    return [(starts[line], starts[line + count], level) for line, level, _, count in _heads(lines)]
 
 
 def _heads(lines: Sequence[Line]) -> list[Head]:
@@ -366,7 +380,7 @@ def _table_row(lines: Sequence[Line], index: int) -> tuple[int, Piece] | None:
         return has_cells(number) and _TABLE_RULE.match(lines[number][0]) is not None
 
     if has_cells(index) and is_rule(index + 1):
-        return index + 2, Piece("", "table head", "row", "heads the table")
+        return index + 2, Piece("", "table head", "row", HEADS_TABLE)
     above = index
     while has_cells(above) and not is_rule(above):
         above -= 1
@@ -425,16 +439,12 @@ def split_inside(text: str, how: SplitMethod) -> list[Piece]:
         and (_MARK.match(lines[count][0]) or not lines[count][0].strip())
     ):
         count += 1
-    front = (
-        [Piece("".join(line for line, _ in lines[:count]), "open", "mark", "opens the block")]
-        if count
-        else []
-    )
+    front = [Piece("".join(line for line, _ in lines[:count]), "open", "mark", OPENS_BLOCK)] if count else []
     opening, body, closing = _opened("".join(line for line, _ in lines[count:]))
     if opening:
         marked = front[0].text if front else ""
         kind = "tag" if closing else "heading"
-        front = [Piece(marked + opening, "open" if closing else "heading", kind, "opens the block")]
+        front = [Piece(marked + opening, "open" if closing else "heading", kind, OPENS_BLOCK)]
     back = [Piece(closing, "close", "tag", "closes the block")] if closing else []
     if not body.strip():
         return front + [Piece(body, "", "paragraph")] * bool(body) + back

@@ -567,7 +567,7 @@ def plan_cell(
         condition=condition,
         operators=names,
         decoding=decoding,
-        seeds=suite.seeds(regime, task.id),
+        seeds=suite.seeds(regime, task.id, model_id),
         perturbations=perturbations,
         program=program,
         max_steps=max_steps,
