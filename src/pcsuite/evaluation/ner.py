@@ -180,17 +180,17 @@ class NerEvaluator(ListEvaluator):
         if lowered:
             source = source.lower()
         taken = bytearray(len(source))
-        for start, end in filter(None, spans):
-            taken[start:end] = b"\x01" * (end - start)
+        for first, last in filter(None, spans):
+            taken[first:last] = b"\x01" * (last - first)
         unplaced = [
             (index, entity["text"].lower() if lowered else entity["text"])
             for index, entity in enumerate(entities)
             if spans[index] is None and isinstance(entity.get("text"), str)
         ]
         for index, text in sorted(unplaced, key=lambda entry: -len(entities[entry[0]]["text"])):
-            spans[index] = span = _first_unused(text, source, taken)
-            if span is not None:
-                taken[span[0] : span[1]] = b"\x01" * (span[1] - span[0])
+            spans[index] = found = _first_unused(text, source, taken)
+            if found is not None:
+                taken[found[0] : found[1]] = b"\x01" * (found[1] - found[0])
         mentions = []
         for entity, span in zip(entities, spans, strict=True):
             text, kind = entity.get("text"), entity.get("type")
