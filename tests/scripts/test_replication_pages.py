@@ -397,10 +397,17 @@ def test_dead_cells_are_shown_and_not_counted():
     assert re.search(r"Not counted: .*boolq \(over all conditions 0\.00", text)
 
 
-def test_a_page_is_written_from_its_rows(tmp_path):
+def pages_before_any_row(folder):
+    """The pages as they are where nothing is published yet."""
     for name in (*published.NAMES, "README"):
         text = (published.PAGES / f"{name}.md").read_text(encoding="utf-8")
-        (tmp_path / f"{name}.md").write_text(text, "utf-8")
+        (folder / f"{name}.md").write_text(text, "utf-8")
+    assert pages.main(["--to", str(folder)]) == 0
+    assert "**Not yet run.**" in (folder / "prompt_twice.md").read_text(encoding="utf-8")
+
+
+def test_a_page_is_written_from_its_rows(tmp_path):
+    pages_before_any_row(tmp_path)
     folder = tmp_path / "rows" / "prompt_twice"
     for piece in published.publish(made("prompt_twice", WINS, items=20).rows, folder):
         assert pages.main(["prompt_twice", "--to", str(tmp_path)]) == 0
@@ -450,9 +457,7 @@ def test_the_second_opinion_agrees_on_rows_of_any_kind_and_sees_a_wrong_number(t
                             bool(rng.random() < 0.1), "cut" if hidden else "answered",
                         )
                     )  # fmt: skip
-    for page in (*published.NAMES, "README"):
-        text = (published.PAGES / f"{page}.md").read_text(encoding="utf-8")
-        (tmp_path / f"{page}.md").write_text(text, "utf-8")
+    pages_before_any_row(tmp_path)
     published.publish(rows, tmp_path / "rows" / name)
     pages.main([name, "--to", str(tmp_path)])
     assert second_opinion.differences(tmp_path) == []
