@@ -373,10 +373,15 @@ def restore(rows: Iterable[Answer], suite: Suite) -> int:
         for key, row in found.items():
             if row.model not in models:
                 continue
-            if key not in units or suite.models[row.model].provider != row.engine.split("+")[0]:
+            asked = suite.models[row.model]
+            named = [asked.provider, *str((asked.model_extra or {}).get("dtype", "")).split()]
+            if not set(named) <= set(row.engine.split("+")):
                 raise SystemExit(
-                    f"{row.condition} of item {row.item} ({row.model} on {row.engine}) is not asked"
+                    f"{row.model}: its published rows are of {row.engine}, and this run asks it on {'+'.join(named)}; a"
+                    " study of a model is of one engine (--set suite.models_ref=models_hf.yaml asks it on hf)"
                 )
+            if key not in units:
+                raise SystemExit(f"{row.condition} of item {row.item} ({row.model}) is not asked")
             if units[key].run_id not in log.index:
                 log.append(_restored(row, units[key], suite))
                 put += 1
