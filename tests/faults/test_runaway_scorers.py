@@ -23,11 +23,12 @@ from pcsuite.evaluation import isolation
 from pcsuite.evaluation.assertions import AssertionEvaluator, AssertionOptions
 from pcsuite.evaluation.base import Answer, score_answer
 from pcsuite.evaluation.isolation import Scoring, scoring_ahead
+from pcsuite.evaluation.loose_numbers import loose_numbers
 from pcsuite.evaluation.mentions import claimed_choice, claimed_yes_or_no
 from pcsuite.evaluation.number import NumberEvaluator, NumberOptions
 from pcsuite.evaluation.own_scorer import OwnScorer, OwnScorerOptions
 from pcsuite.evaluation.schema_check import schema_error
-from pcsuite.evaluation.stated_numbers import loose_numbers, read_number
+from pcsuite.evaluation.stated_numbers import read_number
 from pcsuite.logging.log import newest_rows
 from pcsuite.prompts.compiled import makeup_cues
 from pcsuite.runners.verifier_pass import read_verdict

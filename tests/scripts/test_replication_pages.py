@@ -192,7 +192,10 @@ def test_a_run_goes_on_from_published_rows(ran, tmp_path):
     assert published.restore(published.read_rows(tmp_path / "rows"), suite) == 2 * 2 * 6
     assert published.restore(published.read_rows(tmp_path / "rows"), suite) == 0
     for row, remark in (
-        (rows[0]._replace(engine="hf+bfloat16"), r"rows are of hf\+bfloat16, and this run asks it on simulated"),
+        (
+            rows[0]._replace(engine="hf+bfloat16"),
+            r"rows are of hf\+bfloat16, and this run asks it on simulated",
+        ),
         (rows[0]._replace(item="another"), "of item another .sim. is not asked"),
     ):
         with pytest.raises(SystemExit, match=remark):

@@ -21,15 +21,10 @@ from pcsuite.evaluation.harness import (
     lm_eval_flexible_extract,
     lm_eval_strict_match,
 )
+from pcsuite.evaluation.loose_numbers import UNIT_SUFFIX, loose_numbers
 from pcsuite.evaluation.marks import marked_answer
 from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
-from pcsuite.evaluation.stated_numbers import (
-    UNIT_SUFFIX,
-    last_line,
-    loose_numbers,
-    number_of,
-    read_number,
-)
+from pcsuite.evaluation.stated_numbers import last_line, number_of, read_number
 
 
 def _one_group(pattern: str) -> str:
@@ -91,7 +86,7 @@ class NumberEvaluator(SingleAnswerEvaluator):
     def lenient_value(self, value: object, item: Item) -> Conclusion:
         """The gold number where a lenient reader may take the text for it, else the strict one.
 
-        See :func:`~pcsuite.evaluation.stated_numbers.loose_numbers`.
+        See :func:`~pcsuite.evaluation.loose_numbers.loose_numbers`.
         """
         gold = self.gold_value(item)
         if isinstance(value, str) and gold in loose_numbers(value):
