@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -56,6 +57,12 @@ LONGEST_FILES = (
     "tests/engines/adapters/test_local_hf.py",
 )
 """They start first, so that no process is left alone with one of them at the end."""
+
+
+def pytest_configure() -> None:
+    """Commands that tests start hear a hangup, also where the tests themselves were started by nohup."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -178,9 +178,9 @@ class SplitPrompt:
         What stands below a heading ends at the next one of its level or of a higher one. In the order of the prompt;
         one that is kept on request stays, and so does one that had nothing below it before.
 
-        >>> from pcsuite.prompts.reading import source_of
+        >>> from pcsuite.prompts.rules import RulesSource
         >>> text = "# Rules\\n\\n## Style\\n\\n- Use tabs.\\n- Be brief.\\n\\n## Role\\n\\nA clerk.\\n"
-        >>> prompt = split_source(source_of(text, ".rules"), item_beside=True)
+        >>> prompt = split_source(RulesSource(text, ".md"), item_beside=True)
         >>> prompt.emptied(["use_tabs", "be_brief"]), prompt.emptied(["use_tabs"])
         (('style_heading',), ())
         """
