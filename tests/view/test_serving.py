@@ -76,7 +76,9 @@ def test_a_browser_gets_in_by_the_file(tmp_path, monkeypatch):
         with Browser(tmp_path / "profile") as browser:
             browser.goto(opened[0])
             for _ in range(100):
-                text = browser.run("document.body?.innerText ?? ''")  # no body where one page gives way to the next
+                text = browser.run(
+                    "document.body?.innerText ?? ''"
+                )  # no body where one page gives way to the next
                 if "Runs" in text:
                     break
                 time.sleep(0.1)
