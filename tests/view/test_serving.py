@@ -76,9 +76,8 @@ def test_a_browser_gets_in_by_the_file(tmp_path, monkeypatch):
         with Browser(tmp_path / "profile") as browser:
             browser.goto(opened[0])
             for _ in range(100):
-                text = browser.run(
-                    "document.body?.innerText ?? ''"
-                )  # no body where one page gives way to the next
+                # There is no body where one page gives way to the next.
+                text = browser.run("document.body?.innerText ?? ''")
                 if "Runs" in text:
                     break
                 time.sleep(0.1)
