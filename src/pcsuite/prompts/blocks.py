@@ -15,21 +15,12 @@ from pathlib import Path
 
 from pcsuite.errors import PromptError, did_you_mean
 from pcsuite.prompts.filler import sham_text
+from pcsuite.prompts.heads import HEADS, with_empty_heads
 from pcsuite.prompts.pieces import Piece
 from pcsuite.prompts.reading import read_source
 from pcsuite.prompts.servers import SERVER, texts_of_entry, with_other_words
 from pcsuite.prompts.sources import PromptSource, PromptText
-from pcsuite.prompts.splitting import (
-    HEADS_SECTIONS,
-    HEADS_TABLE,
-    OPENS_BLOCK,
-    OPENS_EXAMPLES,
-    SplitMethod,
-    heading_levels,
-    split_inside,
-    split_text,
-    without_marks,
-)
+from pcsuite.prompts.splitting import SplitMethod, split_inside, split_text, without_marks
 from pcsuite.prompts.tools import DESCRIPTION, with_words
 from pcsuite.prompts.variables import Filling, VariableError, has_variables, is_jinja, variables
 from pcsuite.prompts.verbatim import INPUT_NAMES, chat_piece, jinja_names
@@ -39,10 +30,6 @@ HOLDS_INPUT = "holds the input"
 NOT_SENT = "front matter, not sent"
 _WHOLE = ("example", "named messages", "item", "row", "sentence", "line", "file", "skill")
 """Kinds of block that are one thing, however long."""
-_HEADS = (OPENS_BLOCK, OPENS_EXAMPLES, HEADS_SECTIONS, HEADS_TABLE)
-"""Why a heading, or the head of a table, is kept: for what stands below it."""
-_TABLE_LEVEL = 8
-"""The head of a table is below every heading."""
 KEPT_ON_REQUEST = "kept on request"
 SEVERAL_PARTS = 3
 """Parts from which on a block is worth a look inside."""
@@ -184,26 +171,7 @@ class SplitPrompt:
         >>> prompt.emptied(["use_tabs", "be_brief"]), prompt.emptied(["use_tabs"])
         (('style_heading',), ())
         """
-        gone = set(dropped)
-        for number, text in enumerate(self.source.texts if gone else ()):
-            heads = heading_levels(text.text)
-            members = [
-                block
-                for block in self.blocks
-                if block.source and [span[0] for span in block.spans[:1]] == [number]
-            ]
-            levels = [_level(block, text.text, heads) for block in members]
-            for at in reversed(range(len(members))):  # those inside a section before its own
-                block, level = members[at], levels[at]
-                if block.pinned not in _HEADS or level is None or not _is_head(block, text.text, heads):
-                    continue
-                below = list[str]()
-                for other, its_level in zip(members[at + 1 :], levels[at + 1 :], strict=True):
-                    if not _below(other, its_level, level):
-                        break
-                    below.append(other.name)
-                if below and gone.issuperset(below):
-                    gone.add(block.name)
+        gone = with_empty_heads(self.source.texts, self.blocks, dropped)
         return tuple(block.name for block in self.blocks if block.pinned and block.name in gone)
 
     def keep(self, names: Iterable[str]) -> SplitPrompt:
@@ -215,7 +183,7 @@ class SplitPrompt:
         pinned = {self.block(name).name for name in names}
         blocks = (
             replace(block, pinned=KEPT_ON_REQUEST)
-            if block.name in pinned and block.pinned in ("", *_HEADS)
+            if block.name in pinned and block.pinned in ("", *HEADS)
             else block
             for block in self.blocks
         )
@@ -434,36 +402,6 @@ def split_source(
             )
     method += "; it is the system's message, and the item the user's" * apart
     return SplitPrompt(tuple(blocks), method, source, is_chat=is_chat)
-
-
-# Headings and what stands below them.
-
-
-def _level(block: PromptBlock, text: str, heads: Sequence[tuple[int, int, int]]) -> int | None:
-    """The level of the heading that a block of a text begins with; ``None`` where it begins with none."""
-    if block.pinned == HEADS_TABLE:
-        return _TABLE_LEVEL
-    _, start, end = block.spans[0]
-    first = next((head for head in heads if start <= head[0] < end), None)
-    return None if first is None or without_marks(text[start : first[0]]).strip() else first[2]
-
-
-def _is_head(block: PromptBlock, text: str, heads: Sequence[tuple[int, int, int]]) -> bool:
-    """Whether a block is nothing but headings, or the head of a table: a tag, say, is closed by another block."""
-    if block.pinned == HEADS_TABLE:
-        return True
-    _, start, end = block.spans[0]
-    words = text[start:end]
-    for first, last, _ in reversed([head for head in heads if start <= head[0] < end]):
-        words = words[: first - start] + words[last - start :]
-    return not without_marks(words).strip()
-
-
-def _below(block: PromptBlock, level: int | None, head: int) -> bool:
-    """Whether a block goes on with what stands below a heading, or the head of a table, of a level before it."""
-    if head == _TABLE_LEVEL and block.kind != "row":
-        return False
-    return (level is None or level > head) and block.pinned not in ("closes the block", "closes the examples")
 
 
 # Names.

@@ -26,6 +26,8 @@ _MARK_END = re.compile(r"[ \t]*<!--\s*/block\s*-->[ \t]*(?:\r\n|\n|\r)?\Z")
 OPENS_BLOCK, OPENS_EXAMPLES = "opens the block", "opens the examples"
 HEADS_SECTIONS, HEADS_TABLE = "heads the sections below", "heads the table"
 """Why a heading or an opening tag is kept: for what stands below it."""
+CLOSES_BLOCK, CLOSES_EXAMPLES = "closes the block", "closes the examples"
+"""Why a closing tag is kept: for what it closes."""
 _HEADING = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t]*(?:\r\n|\n|\r)?\Z")
 _SETEXT = re.compile(r"[ ]{0,3}(?:(=+)|(-{3,}))[ \t]*(?:\r\n|\n|\r)?\Z")
 _BOLD_LINE = re.compile(r"(?:\*\*|__)([^*_\r\n]{2,60}?):?(?:\*\*|__):?[ \t]*(?:\r\n|\n|\r)?\Z")
@@ -95,7 +97,7 @@ def _finished(pieces: list[Piece], words: str) -> tuple[list[Piece], str]:
             continue
         apart += [Piece(opening, piece.title, "heading", OPENS_EXAMPLES)] if opening else []
         apart += inside
-        apart += [Piece(closing, f"{piece.title} end", "tag", "closes the examples")] if closing else []
+        apart += [Piece(closing, f"{piece.title} end", "tag", CLOSES_EXAMPLES)] if closing else []
     pieces = _whole_controls(blank_ends(apart))
     examples = sum(piece.kind == "example" for piece in pieces)
     return pieces, f"{words}, {examples} examples one by one" if examples else words
@@ -179,7 +181,7 @@ def _by_tags(lines: Sequence[Line]) -> list[Piece]:
         if len(names) > 1 and (len(elements) == 1 or alike or LIKE_A_VARIABLE.search(piece.text)):
             apart.append(Piece(opening, f"{piece.title} begin", "tag", OPENS_BLOCK))
             apart += children
-            apart.append(Piece(closing, f"{piece.title} end", "tag", "closes the block"))
+            apart.append(Piece(closing, f"{piece.title} end", "tag", CLOSES_BLOCK))
         else:
             apart.append(piece)
     return blank_ends(apart)
@@ -445,7 +447,7 @@ def split_inside(text: str, how: SplitMethod) -> list[Piece]:
         marked = front[0].text if front else ""
         kind = "tag" if closing else "heading"
         front = [Piece(marked + opening, "open" if closing else "heading", kind, OPENS_BLOCK)]
-    back = [Piece(closing, "close", "tag", "closes the block")] if closing else []
+    back = [Piece(closing, "close", "tag", CLOSES_BLOCK)] if closing else []
     if not body.strip():
         return front + [Piece(body, "", "paragraph")] * bool(body) + back
     pieces, words = split_text(body, how)
