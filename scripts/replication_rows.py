@@ -366,6 +366,14 @@ def restore(rows: Iterable[Answer], suite: Suite) -> int:
         for model in sorted(models)
         for unit in plan.units(model)
     }
+    for model, engine in sorted({(row.model, row.engine) for row in found.values() if row.model in models}):
+        asked = suite.models[model]
+        named = [asked.provider, *str(asked.provider_options().get("dtype", "")).split()]
+        if not set(named) <= set(engine.split("+")):
+            raise SystemExit(
+                f"{model}: its published rows are of {engine}, and this run asks it on {'+'.join(named)}; a study of a"
+                " model is of one engine (--set suite.models_ref=models_hf.yaml asks it on hf)"
+            )
     put = 0
     with RunLog.of(suite.profile.run) as log:
         # What a run registers before its first row, so that it takes these for rows of its own plan.
@@ -373,13 +381,6 @@ def restore(rows: Iterable[Answer], suite: Suite) -> int:
         for key, row in found.items():
             if row.model not in models:
                 continue
-            asked = suite.models[row.model]
-            named = [asked.provider, *str((asked.model_extra or {}).get("dtype", "")).split()]
-            if not set(named) <= set(row.engine.split("+")):
-                raise SystemExit(
-                    f"{row.model}: its published rows are of {row.engine}, and this run asks it on {'+'.join(named)}; a"
-                    " study of a model is of one engine (--set suite.models_ref=models_hf.yaml asks it on hf)"
-                )
             if key not in units:
                 raise SystemExit(f"{row.condition} of item {row.item} ({row.model}) is not asked")
             if units[key].run_id not in log.index:
