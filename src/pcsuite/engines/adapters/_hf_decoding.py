@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from pcsuite.engines.adapters._hf_sampler import BatchRow, draw_next
 from pcsuite.errors import EngineError
@@ -44,8 +44,8 @@ class BatchingThread(Generic[RequestT, AnswerT]):
     Everything that touches the model goes through it, so that no two computations share the cores or the memory of a
     device. ``answer_batch`` gets up to ``batch_size`` requests and returns the answer of each; an exception among them
     is raised where that answer is awaited, and ``None`` lets the request wait for the next batch, before new ones. An
-    incomplete batch waits ``wait_s`` seconds for more; where more wait than it takes, it is the one that waits longest
-    and those whose ``sizes`` are nearest to its own: tokens to read and to write, say.
+    incomplete batch waits ``wait_s`` seconds for more; where more wait than it takes, ``choose`` says which they are, by
+    their indices: it gets all that wait, in their order, and how many to choose.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class BatchingThread(Generic[RequestT, AnswerT]):
         answer_batch: Callable[[list[RequestT]], Sequence[AnswerT | Exception | None]],
         batch_size: int,
         wait_s: float,
-        sizes: Callable[[RequestT], tuple[int, ...]] = lambda request: (),
+        choose: Callable[[Sequence[RequestT], int], Sequence[int]] = lambda waiting, size: range(size),
     ) -> None:
         self._answer_batch = answer_batch
         self._batch_size = batch_size
         self._wait_s = wait_s
-        self._sizes = sizes
+        self._choose = choose
         self._waiting: list[_Entry[RequestT]] = []
         self._queue: queue.Queue[_Entry[RequestT] | None] = queue.Queue()
         self._closed = False
@@ -111,7 +111,7 @@ class BatchingThread(Generic[RequestT, AnswerT]):
         while True:
             self._gather(after)
             if self._waiting:
-                self._waiting[:0] = self._run(self._alike())
+                self._waiting[:0] = self._run(self._taken())
             elif (job := after.pop()) is None:
                 break
             else:
@@ -138,12 +138,13 @@ class BatchingThread(Generic[RequestT, AnswerT]):
             if deadline is None:
                 deadline = time.monotonic() + self._wait_s
 
-    def _alike(self) -> list[_Entry[RequestT]]:
-        """Take a batch out of what waits, in its order: the first, so that none waits for ever, and those like it."""
-        sizes = [self._sizes(cast(RequestT, entry.request)) for entry in self._waiting]
-        apart = [sum(abs(one - first) for one, first in zip(own, sizes[0], strict=True)) for own in sizes]
-        nearest = sorted(range(len(apart)), key=apart.__getitem__)
-        chosen = set(nearest[: self._batch_size])
+    def _taken(self) -> list[_Entry[RequestT]]:
+        """Take a batch out of what waits, in its order."""
+        if len(self._waiting) <= self._batch_size:
+            batch, self._waiting = self._waiting, []
+            return batch
+        waiting = [cast(RequestT, entry.request) for entry in self._waiting]
+        chosen = set(self._choose(waiting, self._batch_size))
         batch = [entry for index, entry in enumerate(self._waiting) if index in chosen]
         self._waiting = [entry for index, entry in enumerate(self._waiting) if index not in chosen]
         return batch
@@ -177,7 +178,39 @@ class BatchingThread(Generic[RequestT, AnswerT]):
         return unfinished
 
 
+def nearest(
+    sizes: Callable[[RequestT], tuple[int, ...]],
+) -> Callable[[Sequence[RequestT], int], Sequence[int]]:
+    """Choose the request that waits longest, so that none waits for ever, and those whose sizes are nearest to its own.
+
+    Sizes are tokens to read and to write, say.
+    """
+
+    def chosen(waiting: Sequence[RequestT], size: int) -> Sequence[int]:
+        first = sizes(waiting[0])
+        apart = [
+            sum(abs(one - other) for one, other in zip(sizes(request), first, strict=True))
+            for request in waiting
+        ]
+        return sorted(range(len(apart)), key=apart.__getitem__)[:size]
+
+    return chosen
+
+
 TokenIds = tuple[int, ...]
+
+
+class Steps(Protocol):
+    """A batch whose prompts have been read, on its way."""
+
+    def scores(self, tokens: Sequence[int]) -> torch.Tensor:
+        """The scores of the next token (rows x vocabulary) after one more token of each row that goes on."""
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Go on with some of the rows, by their indices among those that went on so far."""
+
+    def keep(self, rows: Sequence[BatchRow]) -> None:
+        """The rows that go on leave before their ends: give them what spares a later batch reading them again."""
 
 
 def can_share_cache(model: Any) -> bool:
@@ -192,7 +225,7 @@ def can_share_cache(model: Any) -> bool:
 
 def decode(
     rows: Sequence[BatchRow],
-    steps: EagerSteps,
+    steps: Steps,
     stop_tokens: frozenset[int],
     leave: Callable[[int], bool] = lambda live: False,
 ) -> None:
@@ -210,6 +243,8 @@ def decode(
             steps.select(unfinished)
         live = [live[index] for index in unfinished]
         tokens = [tokens[index] for index in unfinished]
+    if live:
+        steps.keep(live)
 
 
 def forward(model: Any, token_ids: Any, visible: Any, cache: Any) -> Any:
@@ -295,6 +330,9 @@ class EagerSteps:
         chosen = torch.tensor(rows, device=self._model.device)
         self.cache.batch_select_indices(chosen)
         self._visible = self._visible[chosen]
+
+    def keep(self, rows: Sequence[BatchRow]) -> None:
+        """Nothing is kept: rows that leave are read again."""
 
 
 def generate_recurrent(

@@ -25,12 +25,15 @@ from pcsuite.engines.adapters._chat_template import TemplateOptions, token_count
 from pcsuite.engines.adapters._hf_decoding import (
     BatchingThread,
     EagerSteps,
+    Steps,
     can_share_cache,
     decode,
     generate_recurrent,
+    nearest,
 )
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
 from pcsuite.engines.adapters._hf_sampler import BatchRow, RowMask, draw_key
+from pcsuite.engines.adapters._hf_tree import TreeSteps, neighbours, reads_trees
 from pcsuite.engines.adapters.base import (
     Decoding,
     Generation,
@@ -47,7 +50,9 @@ Result = TypeVar("Result")
 BATCHES_AHEAD = 16
 """Batches whose rows are taken on at a time, so that each can have rows of about the same length."""
 STRAGGLERS = 1 / 4
-"""Share of a batch's rows, at most, that go on in the next batch."""
+"""Share of a batch's rows, at most, that go on in the next batch, where they are read again."""
+CARRIED = 1 / 2
+"""The same where what was kept of them goes along."""
 
 
 class HfOptions(TemplateOptions):
@@ -115,11 +120,21 @@ class LocalHfAdapter(ModelAdapter):
             )
         self.backend_state: dict[str, Any] = {}
         """What constraint backends keep per model (their wrapped tokenizers and compiled grammars)."""
+        # Only where rows depend on their batch anyway: what is added up in another order rounds otherwise. On a GPU, which
+        # reads a batch in one go, it was not tried.
+        self._reads_trees = (
+            self.options.prefix_reuse
+            and not self.repeatable
+            and self.loaded.device == "cpu"
+            and reads_trees(self.loaded.model)
+        )
         self._thread: BatchingThread[BatchRow, Generation] = BatchingThread(
             self._answer_batch,
             self.options.batch_size,
             self.options.batch_wait_ms / 1000,
-            sizes=lambda row: (len(row.read), row.decoding.max_tokens),
+            choose=neighbours
+            if self._reads_trees
+            else nearest(lambda row: (len(row.read), row.decoding.max_tokens)),
         )
         self._count = token_counter(self.loaded.tokenizer)
 
@@ -249,9 +264,7 @@ class LocalHfAdapter(ModelAdapter):
         try:
             with torch.inference_mode():
                 if can_share_cache(loaded.model):
-                    read = [row.read for row in rows]
-                    steps = EagerSteps(loaded.model, read, loaded.pad_token, self.options.prefix_reuse)
-                    decode(rows, steps, loaded.stop_tokens, self._may_go_on_later)
+                    decode(rows, self._steps(rows), loaded.stop_tokens, self._may_go_on_later)
                 else:
                     generate_recurrent(loaded.model, rows, loaded.pad_token, loaded.stop_tokens)
         except torch.OutOfMemoryError as error:
@@ -264,12 +277,21 @@ class LocalHfAdapter(ModelAdapter):
             row.ms += elapsed_ms
         return [None if row.finish_reason is None else self._generation(row) for row in rows]
 
+    def _steps(self, rows: Sequence[BatchRow]) -> Steps:
+        """The batch with its prompts read."""
+        loaded = self.loaded
+        if self._reads_trees:
+            return TreeSteps(loaded.model, rows, loaded.pad_token)
+        return EagerSteps(
+            loaded.model, [row.read for row in rows], loaded.pad_token, self.options.prefix_reuse
+        )
+
     def _may_go_on_later(self, live: int) -> bool:
         """Whether the rows that are left of a batch are so few, and others so many, that they go on beside those.
 
-        Reading a row again rounds differently, so never where its text must not depend on its batch.
+        Going on beside others rounds differently, so never where a row's text must not depend on its batch.
         """
-        few = live <= STRAGGLERS * self.options.batch_size
+        few = live <= (CARRIED if self._reads_trees else STRAGGLERS) * self.options.batch_size
         return few and not self.repeatable and self._thread.fills_batch(live)
 
     def _generation(self, row: BatchRow) -> Generation | Exception:
