@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pcsuite.engines.adapters._hf_decoding import BatchingThread
+from pcsuite.engines.adapters._hf_decoding import BatchingThread, nearest
 from pcsuite.errors import EngineError
 
 
@@ -129,7 +129,7 @@ def test_of_more_requests_than_a_batch_takes_those_of_one_length_run_together_an
         batches.append(list(batch))
         return batch
 
-    thread = BatchingThread(answer, batch_size=2, wait_s=0.01, sizes=lambda text: (len(text),))
+    thread = BatchingThread(answer, batch_size=2, wait_s=0.01, choose=nearest(lambda text: (len(text),)))
     thread.alone(lambda: (held.set(), go.wait(10)))
     held.wait(10)
     requests = ["a" * 50, "b", "c" * 9, "dd", "e" * 8, "f" * 30]

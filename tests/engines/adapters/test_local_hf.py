@@ -8,7 +8,7 @@ import pytest
 
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.engines.adapters import _hf_decoding, local_hf
-from pcsuite.engines.adapters._hf_decoding import can_share_cache, forward
+from pcsuite.engines.adapters._hf_decoding import can_share_cache, forward, nearest
 from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.session import check_model
@@ -126,6 +126,7 @@ def test_rows_that_ramble_go_on_in_the_next_batch_where_rows_depend_on_their_bat
         return forward(owner, token_ids, visible, kept)
 
     monkeypatch.setattr(_hf_decoding, "forward", recorded)
+    monkeypatch.setattr(local_hf, "reads_trees", lambda model: False)
     lengths = [40 if number % 8 == 0 else 3 for number in range(64)]
     rows = [
         (f"w{2 + number % 50} w{2 + number % 7}", Decoding("d1", 0.7, 0.95, length), number)
@@ -136,7 +137,7 @@ def test_rows_that_ramble_go_on_in_the_next_batch_where_rows_depend_on_their_bat
         monkeypatch.setattr(LocalHfAdapter, "repeatable", repeatable)
         adapter = tiny_adapter("full", batch_size=8, batch_wait_ms=200)
         # The limits stand for what nobody knows beforehand: how much each row writes.
-        monkeypatch.setattr(adapter._thread, "_sizes", lambda row: (len(row.prompt),))
+        monkeypatch.setattr(adapter._thread, "_choose", nearest(lambda row: (len(row.prompt),)))
         try:
             answers[repeatable] = answer_all(adapter, rows)
         finally:

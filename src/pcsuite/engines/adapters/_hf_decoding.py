@@ -44,8 +44,8 @@ class BatchingThread(Generic[RequestT, AnswerT]):
     Everything that touches the model goes through it, so that no two computations share the cores or the memory of a
     device. ``answer_batch`` gets up to ``batch_size`` requests and returns the answer of each; an exception among them
     is raised where that answer is awaited, and ``None`` lets the request wait for the next batch, before new ones. An
-    incomplete batch waits ``wait_s`` seconds for more; where more wait than it takes, ``choose`` says which they are, by
-    their indices: it gets all that wait, in their order, and how many to choose.
+    incomplete batch waits ``wait_s`` seconds for more; where more wait than it takes, ``choose`` says which it takes,
+    by their indices: it gets all that wait, in their order, and how many to choose.
     """
 
     def __init__(

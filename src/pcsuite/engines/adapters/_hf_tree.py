@@ -10,11 +10,11 @@ What is added up in another order rounds otherwise, so this is for batches whose
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pcsuite.engines.adapters._hf_decoding import TokenIds, forward, supported_arguments
 from pcsuite.engines.adapters._hf_sampler import BatchRow
@@ -30,14 +30,8 @@ ENDED = 1 / 6
 """Share of a batch's rows that may have ended and still be computed: to take them out copies the cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A stretch of tokens that the same prompts share, and what stands before it."""
-
-    start: int
-    end: int
-    path: tuple[range, ...]
-    """Where the tokens from the first of the prompt to the last of this branch stand."""
+Path = tuple[range, ...]
+"""Where the tokens of a prompt stand in a tree, from its first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +41,10 @@ class Tree:
     tokens: list[int]
     positions: list[int]
     """Of each token the place in its prompts, from 0."""
-    branches: list[Branch]
-    paths: list[tuple[range, ...]]
-    """Of each prompt where its tokens stand."""
+    branches: list[Path]
+    """The stretches of tokens that the same prompts share, each the last of its path."""
+    paths: list[Path]
+    """Of each prompt."""
 
 
 def common_length(first: TokenIds, second: TokenIds) -> int:
@@ -79,40 +74,28 @@ def tree_of(prompts: Sequence[TokenIds]) -> Tree:
     ordered = sorted(set(prompts))
     shared = [common_length(first, second) for first, second in pairwise(ordered)]
     tree = Tree([], [], [], [])
-    found: dict[TokenIds, tuple[range, ...]] = {}
-    _grow(tree, found, ordered, shared, 0, ())
+    found: dict[TokenIds, Path] = {}
+    # Prompts next to each other, how many tokens they have in common that are in the tree already, and where those are.
+    waiting: list[tuple[range, int, Path]] = [(range(len(ordered)), 0, ())] if ordered else []
+    while waiting:
+        alike, depth, path = waiting.pop()
+        sample, between = ordered[alike[0]], alike[:-1]
+        until = min((shared[index] for index in between), default=len(sample))
+        if until > depth:
+            branch = range(len(tree.tokens), len(tree.tokens) + until - depth)
+            path = (*path, branch)
+            tree.tokens.extend(sample[depth:until])
+            tree.positions.extend(range(depth, until))
+            tree.branches.append(path)
+        if len(sample) == until:  # all of it, which others may go on from
+            found[sample] = path
+            alike = alike[1:]
+        ends = [index + 1 for index in alike[:-1] if shared[index] == until] + [alike.stop]
+        begins = [alike.start, *ends[:-1]]
+        parts = [range(*part) for part in zip(begins, ends, strict=True) if part[0] < part[1]]
+        waiting.extend((part, until, path) for part in reversed(parts))
     tree.paths.extend(found[prompt] for prompt in prompts)
     return tree
-
-
-def _grow(
-    tree: Tree,
-    found: dict[TokenIds, tuple[range, ...]],
-    prompts: Sequence[TokenIds],
-    shared: Sequence[int],
-    depth: int,
-    path: tuple[range, ...],
-) -> None:
-    """Add what some prompts, alike up to ``depth``, have behind it; ``shared`` is what neighbours have in common."""
-    if not prompts:
-        return
-    until = min(shared, default=len(prompts[0]))
-    if until > depth:
-        start, end = len(tree.tokens), len(tree.tokens) + until - depth
-        tree.tokens.extend(prompts[0][depth:until])
-        tree.positions.extend(range(depth, until))
-        path = (*path, range(start, end))
-        tree.branches.append(Branch(start, end, path))
-    if len(prompts) == 1:
-        found[prompts[0]] = path
-        return
-    if len(prompts[0]) == until:  # the first is the beginning of the others
-        found[prompts[0]] = path
-        prompts, shared = prompts[1:], shared[1:]
-    first = 0
-    for index in [*(number for number, common in enumerate(shared) if common == until), len(prompts) - 1]:
-        _grow(tree, found, prompts[first : index + 1], shared[first:index], until, path)
-        first = index + 1
 
 
 def neighbours(rows: Sequence[BatchRow], size: int) -> list[int]:
@@ -133,55 +116,55 @@ def neighbours(rows: Sequence[BatchRow], size: int) -> list[int]:
     return sorted([*chosen, *(index for _, index in fresh[left : right + 1])])
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What attention over a tree needs, once for all layers."""
+class Sight(NamedTuple):
+    """What the tokens of a branch see, the same in all layers."""
 
-    branches: list[tuple[Branch, torch.Tensor | None, torch.Tensor]]
-    """With the indices of what each sees, ``None`` where that is all up to its end, and the mask over it."""
+    own: slice
+    seen: torch.Tensor | slice
+    """Where what they see stands, themselves included."""
+    mask: torch.Tensor
+    """To be added to scores (own x seen): no token sees those behind it."""
 
 
 def attend_along_tree(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any,
-    scaling: float | None = None, tree: _Plan | None = None, **_: Any,
+    scaling: float | None = None, tree: Sequence[Sight] = (), **_: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """Attention in which each branch sees what stands before it in its prompts; heads that share keys go together."""
     import torch
 
-    assert tree is not None, "the model does not hand on what its attention is to see"
     _, heads, tokens, width = query.shape
     groups = key.shape[1]
     out = torch.empty((1, tokens, heads, width), dtype=query.dtype, device=query.device)
-    for branch, seen, mask in tree.branches:
-        own = slice(branch.start, branch.end)
-        asked = query[0, :, own].reshape(1, groups, -1, width)
-        keys, values = (
-            one[:, :, : branch.end] if seen is None else one.index_select(2, seen) for one in (key, value)
+    for own, seen, mask in tree:
+        found = torch.nn.functional.scaled_dot_product_attention(
+            query[0, :, own].reshape(1, groups, -1, width),
+            key[:, :, seen],
+            value[:, :, seen],
+            attn_mask=mask.repeat(heads // groups, 1),
+            scale=scaling,
         )
-        heard = torch.nn.functional.scaled_dot_product_attention(
-            asked, keys, values, attn_mask=mask.repeat(heads // groups, 1), scale=scaling
-        )
-        out[0, own] = heard.reshape(heads, branch.end - branch.start, width).transpose(0, 1)
+        out[0, own] = found.reshape(heads, -1, width).transpose(0, 1)
     return out, None
 
 
-def _plan_of(tree: Tree, model: Any) -> _Plan:
+def _sights(tree: Tree, model: Any) -> list[Sight]:
     import torch
 
-    places = {"dtype": torch.long, "device": model.device}
-    planned = []
-    for branch in tree.branches:
-        seen = sum(map(len, branch.path))
-        own = branch.end - branch.start
-        mask = torch.zeros((own, seen), dtype=model.dtype, device=model.device)
-        later = torch.ones((own, own), dtype=torch.bool, device=model.device).triu(1)
-        mask[:, seen - own :].masked_fill_(later, -torch.inf)
-        straight = seen == branch.end
-        planned.append((branch, None if straight else torch.tensor(_places(branch.path), **places), mask))
-    return _Plan(planned)
+    found = []
+    for path in tree.branches:
+        own, places = path[-1], _places(path)
+        mask = torch.zeros((len(own), len(places)), dtype=model.dtype, device=model.device)
+        behind = torch.ones((len(own), len(own)), dtype=torch.bool, device=model.device).triu(1)
+        mask[:, -len(own) :].masked_fill_(behind, -torch.inf)
+        # A slice copies nothing.
+        straight = len(places) == own.stop
+        seen = slice(own.stop) if straight else torch.tensor(places, device=model.device)
+        found.append(Sight(slice(own.start, own.stop), seen, mask))
+    return found
 
 
-def _places(path: Sequence[range]) -> list[int]:
+def _places(path: Path) -> list[int]:
     return [place for stretch in path for place in stretch]
 
 
@@ -207,7 +190,7 @@ def read_tree(model: Any, tree: Tree) -> list[tuple[torch.Tensor, torch.Tensor]]
     try:
         model(
             input_ids=ids, position_ids=positions, past_key_values=cache, use_cache=True,
-            tree=_plan_of(tree, model), **supported_arguments(model, {"logits_to_keep": 1}),
+            tree=_sights(tree, model), **supported_arguments(model, {"logits_to_keep": 1}),
         )  # fmt: skip
     finally:
         config._attn_implementation = usual
@@ -253,30 +236,64 @@ def _growing_layer() -> Any:
     class GrowingLayer(DynamicLayer):  # type: ignore[misc]
         """Keys and values (rows x heads x columns x width) in buffers that are longer than what is in them."""
 
-        def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        def __init__(self, keys: torch.Tensor, values: torch.Tensor, columns: int) -> None:
             super().__init__()
             self.lazy_initialization(keys, values)
-            self.keys, self.values = self.buffers = keys, values
+            self._buffers = keys, values
+            self.keys, self.values = keys[:, :, :columns], values[:, :, :columns]
 
         def update(
             self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
         ) -> tuple[torch.Tensor, torch.Tensor]:
             begin = self.keys.shape[2]
             end = begin + key_states.shape[2]
-            if end > self.buffers[0].shape[2]:
+            if end > self._buffers[0].shape[2]:
                 rows, heads, _, width = self.keys.shape
                 room = self.keys.new_empty((rows, heads, end - begin + ROOM, width))
-                self.buffers = torch.cat([self.keys, room], 2), torch.cat([self.values, room], 2)
-            for buffer, new in zip(self.buffers, (key_states, value_states), strict=True):
+                self._buffers = torch.cat([self.keys, room], 2), torch.cat([self.values, room], 2)
+            for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
                 buffer[:, :, begin:end] = new
-            self.keys, self.values = (buffer[:, :, :end] for buffer in self.buffers)
+            self.keys, self.values = (buffer[:, :, :end] for buffer in self._buffers)
             return self.keys, self.values
 
         def take(self, rows: torch.Tensor, begin: int) -> None:
             """Keep some of the rows, from a column on."""
-            self.keys, self.values = self.buffers = self.keys[rows, :, begin:], self.values[rows, :, begin:]
+            self.keys, self.values = self._buffers = self.keys[rows, :, begin:], self.values[rows, :, begin:]
 
     return GrowingLayer
+
+
+def _laid_out(
+    model: Any, rows: Sequence[BatchRow], lengths: Sequence[int], columns: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, int]]:
+    """Of each layer the keys and the values of all rows (rows x heads x columns x width), and the columns in use.
+
+    Rows are padded on the left. What was kept of a row is put into its place; the others are read.
+    """
+    import torch
+
+    fresh = [slot for slot, row in enumerate(rows) if row.kept is None]
+    carried = [(slot, row.kept) for slot, row in enumerate(rows) if row.kept is not None]
+    tree = tree_of([rows[slot].read[:-1] for slot in fresh])
+    read = read_tree(model, tree) if tree.tokens else []
+    # What pads is any token at all: nothing sees it.
+    places = [
+        [0] * (columns - lengths[slot]) + _places(path) for slot, path in zip(fresh, tree.paths, strict=True)
+    ]
+    taken = torch.tensor(places, dtype=torch.long, device=model.device).flatten()
+    for layer in range(len(read) or max((len(kept) for _, kept in carried), default=0)):
+        sides = []
+        for side in (0, 1):
+            sample = read[layer][side] if read else carried[0][1][layer][side]
+            heads, _, width = sample.shape
+            buffer = sample.new_zeros((len(rows), heads, columns + ROOM, width))
+            if read:
+                found = sample.index_select(1, taken).view(heads, len(fresh), columns, width)
+                buffer[fresh, :, :columns] = found.transpose(0, 1)
+            for slot, kept in carried:
+                buffer[slot, :, columns - lengths[slot] : columns] = kept[layer][side]
+            sides.append(buffer)
+        yield sides[0], sides[1], columns
 
 
 class TreeSteps:
@@ -297,28 +314,7 @@ class TreeSteps:
         self._slots = list(range(len(rows)))
         """Of each row that goes on where it stands among those that are computed."""
         self._cache: Any = DynamicCache()
-        fresh = [slot for slot, row in enumerate(rows) if row.kept is None]
-        carried = [(slot, row.kept) for slot, row in enumerate(rows) if row.kept is not None]
-        tree = tree_of([rows[slot].read[:-1] for slot in fresh])
-        read = read_tree(model, tree) if tree.tokens else []
-        # What pads is any token at all, which nothing sees.
-        places = [[0] * (columns - lengths[slot]) + _places(path) for slot, path in zip(fresh, tree.paths, strict=True)]
-        taken, at = (torch.tensor(one, device=model.device) for one in (places, fresh))
-        for number in range(len(read) or max((len(kept) for _, kept in carried), default=0)):
-            sides = []
-            for side in (0, 1):
-                sample = read[number][side] if read else carried[0][1][number][side]
-                heads, _, width = sample.shape
-                buffer = sample.new_zeros((len(rows), heads, columns + ROOM, width))
-                if read:
-                    found = sample.index_select(1, taken.flatten()).view(heads, len(fresh), columns, width)
-                    buffer[at, :, :columns] = found.transpose(0, 1)
-                for slot, kept in carried:
-                    buffer[slot, :, columns - lengths[slot] : columns] = kept[number][side]
-                sides.append(buffer)
-            layer = _growing_layer()(*(buffer[:, :, :columns] for buffer in sides))
-            layer.buffers = tuple(sides)
-            self._cache.layers.append(layer)
+        self._cache.layers = [_growing_layer()(*pair) for pair in _laid_out(model, rows, lengths, columns)]
         for row in rows:
             row.kept = None
 

@@ -120,8 +120,8 @@ class LocalHfAdapter(ModelAdapter):
             )
         self.backend_state: dict[str, Any] = {}
         """What constraint backends keep per model (their wrapped tokenizers and compiled grammars)."""
-        # Only where rows depend on their batch anyway: what is added up in another order rounds otherwise. On a GPU, which
-        # reads a batch in one go, it was not tried.
+        # Only where rows depend on their batch anyway: what is added up in another order rounds otherwise. On a GPU,
+        # which reads a batch in one go, it was not tried.
         self._reads_trees = (
             self.options.prefix_reuse
             and not self.repeatable
