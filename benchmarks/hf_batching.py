@@ -168,7 +168,7 @@ def run_batches(loaded, calls, size: int, device: str, in_order: bool = False):
     options = HfOptions(path="random", batch_size=size, batch_wait_ms=20)
     adapter = LocalHfAdapter("m", options, loaded=loaded)
     if in_order:
-        adapter._thread._sizes = lambda row: ()
+        adapter._thread._choose = lambda waiting, size: range(size)
     try:
         for future in [adapter.submit(*call) for call in calls[:size]]:
             future.result()

@@ -3,8 +3,8 @@
 Every batch goes the same way, with or without repeated prompts: all but the last token of each distinct prompt in
 one pass, then the last token of every row beside those of its neighbours. A row's text in float32 on the CPU is
 therefore the same whether its replicates stand beside it or not. Rows that have ended leave the batch; the few that go
-on after all others may be read again beside the next ones. Of more rows than a batch takes, those of about the same
-length run together: what pads a short prompt is computed for nothing.
+on after all others may go on beside the next ones. Of more rows than a batch takes, those of about the same length run
+together, since what pads a short prompt is computed for nothing; or those that begin alike (``_hf_tree``).
 """
 
 from __future__ import annotations

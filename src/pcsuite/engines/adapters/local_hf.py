@@ -1,8 +1,9 @@
 """``hf``: a transformers model on the CPU or a GPU of this computer, in batches, repeatable by seed.
 
 Requests that arrive together run as one batch, in which a prompt is read once for all its rows; the batch ends with the
-last of them. Only where rows depend on their batch anyway, and others wait, the last few do not hold it up: they are
-read again with the next batch and go on in it. Where that is too slow on a GPU, ``vllm-offline`` runs the same weights.
+last of them. Only where rows depend on their batch anyway, and others wait, the last few do not hold it up: they go on
+in the next batch, on a CPU with what was kept of them, which also reads once what several prompts begin with. Where
+that is too slow on a GPU, ``vllm-offline`` runs the same weights.
 Each row is sampled by its own random numbers, a function of prompt, seed and position, so that in float32 on the
 CPU a row's text does not depend on its neighbours. In other precisions, and on a GPU in any, the batch changes
 rounding enough to change text, even greedy: there ``seed_honoured`` is false unless ``batch_size`` is 1.
@@ -75,7 +76,10 @@ class HfOptions(TemplateOptions):
     batch_wait_ms: float = Field(default=5.0, ge=0)
     """How long an incomplete batch waits for more requests."""
     prefix_reuse: bool = True
-    """Read a prompt once for all its rows of a batch, where the model can keep what it has read."""
+    """Read a prompt once for all its rows of a batch, where the model can keep what it has read.
+
+    On a CPU in another precision than float32 so is what several prompts of a batch begin with.
+    """
     cuda_graphs: bool | None = None
     """Does nothing any more: no decoding steps are recorded. It is still taken, and a line says so."""
 
@@ -241,7 +245,7 @@ class LocalHfAdapter(ModelAdapter):
             "dtype": self.loaded.dtype,
             "device": self.loaded.device,
             **self.options.chat_facts(self.chat),
-            "prefix_reuse": str(self.options.prefix_reuse),
+            "prefix_reuse": "tree" if self._reads_trees else str(self.options.prefix_reuse),
             # What it says where steps are not recorded, which they never are now: stored answers stay known by it.
             "cuda_graphs": "off: the model is not on a GPU" if self.loaded.device == "cpu" else "off",
         }
