@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,31 +103,32 @@ ASKED = [
 ]
 
 
-def asked_with(monkeypatch, trees, dtype="float32", **options):
-    """The answers to ASKED, and how many prompt tokens were read for them."""
-    read = []
-    usual_tree, usual = _hf_tree.read_tree, local_hf.EagerSteps
+def asked_with(monkeypatch, trees, **options):
+    """The answers to ASKED, all of which wait before the first batch, and the prompts that were read as each tree."""
+    grown = []
+    usual = _hf_tree.tree_of
 
-    def counted(model, tree):
-        read.append(len(tree.tokens))
-        return usual_tree(model, tree)
-
-    def eager(model, prompts, *rest):
-        read.append(sum(len(prompt) - 1 for prompt in set(prompts)))
-        return usual(model, prompts, *rest)
+    def recorded(prompts):
+        grown.append(list(prompts))
+        return usual(prompts)
 
     with monkeypatch.context() as patched:
         # As on a machine where rows depend on their batch; in float32 the answers are the same nevertheless.
         patched.setattr(LocalHfAdapter, "repeatable", False)
-        patched.setattr(local_hf, "EagerSteps", eager)
         if not trees:
             patched.setattr(local_hf, "reads_trees", lambda model: False)
-        adapter = tiny_adapter("full", dtype=dtype, **options)
+        adapter = tiny_adapter("full", **options)
         assert adapter._reads_trees is trees
-        patched.setattr(_hf_tree, "read_tree", counted)
+        patched.setattr(_hf_tree, "tree_of", recorded)
+        held, go = threading.Event(), threading.Event()
         try:
-            return answer_all(adapter, ASKED), sum(read)
+            adapter.run_alone(lambda: (held.set(), go.wait(60)))
+            held.wait(60)
+            waiting = [adapter.submit(*call) for call in ASKED]
+            go.set()
+            return [future.result() for future in waiting], grown
         finally:
+            go.set()
             adapter.close()
 
 
@@ -135,29 +138,30 @@ def test_rows_read_as_a_tree_are_answered_as_alone_and_what_they_share_is_read_o
     expected = [[answer[key] for key in told] for answer in alone]
     assert len({text for text, *_ in expected}) > len(ASKED) / 2
     for batch_size in (3, 8, 40):
-        answers, read = asked_with(monkeypatch, True, batch_size=batch_size, batch_wait_ms=200)
+        answers, grown = asked_with(monkeypatch, True, batch_size=batch_size)
         assert [[answer[key] for key in told] for answer in answers] == expected
     # All in one batch: each instruction once, and of every item what stands behind it but for the last token.
+    (prompts,) = grown
     behind = sum(item % 4 for item in range(50, 60))
-    assert read == len(INSTRUCTION) + len(OTHER) + 2 * behind
+    assert len(tree_of(prompts).tokens) == len(INSTRUCTION) + len(OTHER) + 2 * behind
 
 
 def test_a_row_that_leaves_its_batch_is_not_read_again(monkeypatch):
-    _, eager = asked_with(monkeypatch, False, batch_size=8, batch_wait_ms=200)
-    _, tree = asked_with(monkeypatch, True, batch_size=8, batch_wait_ms=200)
-    passed = []
+    left = []
     usual = _hf_tree.TreeSteps.keep
 
     def kept(self, rows):
         usual(self, rows)
-        passed.extend(rows)
+        left.extend(rows)
 
     monkeypatch.setattr(_hf_tree.TreeSteps, "keep", kept)
-    again, read = asked_with(monkeypatch, True, batch_size=8, batch_wait_ms=200)
-    assert passed
-    assert all(one.kept is None for one in passed)
-    assert read == tree < eager / 2
-    assert len(again) == len(ASKED)
+    answers, grown = asked_with(monkeypatch, True, batch_size=8)
+    assert left
+    # What was kept of them has been used up.
+    assert all(row.kept is None and row.finish_reason for row in left)
+    assert sorted(map(len, (prompt for prompts in grown for prompt in prompts))) == sorted(
+        answer["usage"]["prompt_tokens"] - 1 for answer in answers
+    )
 
 
 def test_in_bfloat16_on_a_cpu_prompts_are_read_as_a_tree():
