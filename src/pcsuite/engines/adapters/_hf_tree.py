@@ -10,7 +10,7 @@ What is added up in another order rounds otherwise, so this is for batches whose
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -22,8 +22,10 @@ from pcsuite.engines.adapters._hf_sampler import BatchRow
 if TYPE_CHECKING:
     import torch
 
-ATTENTION = "pcsuite_tree"
-"""Name under which transformers knows :func:`attend_along_tree`."""
+PART = 4096
+"""Tokens of a tree that are read at a time: what is computed of more does not stay in a processor's caches."""
+BAND = 32
+"""Rows of about the same length that attend together, so that what pads the others is not computed."""
 ROOM = 64
 """Columns that a row's cache grows by, so that not every token copies it."""
 ENDED = 1 / 6
@@ -120,15 +122,15 @@ class Sight(NamedTuple):
     """What the tokens of a branch see, the same in all layers."""
 
     own: slice
-    seen: torch.Tensor | slice
+    before: torch.Tensor | slice
     """Where what they see stands, themselves included."""
     mask: torch.Tensor
-    """To be added to scores (own x seen): no token sees those behind it."""
+    """To be added to scores (own x before): no token sees those behind it."""
 
 
 def attend_along_tree(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any,
-    scaling: float | None = None, tree: Sequence[Sight] = (), **_: Any,
+    scaling: float | None = None, seen: Sequence[Sight] = (), **_: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """Attention in which each branch sees what stands before it in its prompts; heads that share keys go together."""
     import torch
@@ -136,11 +138,11 @@ def attend_along_tree(
     _, heads, tokens, width = query.shape
     groups = key.shape[1]
     out = torch.empty((1, tokens, heads, width), dtype=query.dtype, device=query.device)
-    for own, seen, mask in tree:
+    for own, before, mask in seen:
         found = torch.nn.functional.scaled_dot_product_attention(
             query[0, :, own].reshape(1, groups, -1, width),
-            key[:, :, seen],
-            value[:, :, seen],
+            key[:, :, before],
+            value[:, :, before],
             attn_mask=mask.repeat(heads // groups, 1),
             scale=scaling,
         )
@@ -148,19 +150,23 @@ def attend_along_tree(
     return out, None
 
 
-def _sights(tree: Tree, model: Any) -> list[Sight]:
+def _sights(tree: Tree, part: range, model: Any) -> list[Sight]:
+    """What the branches see of which tokens stand in a part of the tree, by their places in it."""
     import torch
 
     found = []
-    for path in tree.branches:
-        own, places = path[-1], _places(path)
+    for *path, branch in tree.branches:
+        own = range(max(branch.start, part.start), min(branch.stop, part.stop))
+        if not own:
+            continue
+        places = _places((*path, range(branch.start, own.stop)))
         mask = torch.zeros((len(own), len(places)), dtype=model.dtype, device=model.device)
         behind = torch.ones((len(own), len(own)), dtype=torch.bool, device=model.device).triu(1)
         mask[:, -len(own) :].masked_fill_(behind, -torch.inf)
         # A slice copies nothing.
         straight = len(places) == own.stop
-        seen = slice(own.stop) if straight else torch.tensor(places, device=model.device)
-        found.append(Sight(slice(own.start, own.stop), seen, mask))
+        before = slice(own.stop) if straight else torch.tensor(places, device=model.device)
+        found.append(Sight(slice(own.start - part.start, own.stop - part.start), before, mask))
     return found
 
 
@@ -168,11 +174,24 @@ def _places(path: Path) -> list[int]:
     return [place for stretch in path for place in stretch]
 
 
-@lru_cache(maxsize=1)
-def _register() -> None:
+def _forward(
+    model: Any, attention: Callable[..., Any], seen: Any, token_ids: Any, positions: Any, cache: Any
+) -> Any:
+    """The model's output on new tokens, with an attention of ours that gets ``seen``: what each token is to see."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(ATTENTION, attend_along_tree)
+    config = model.config.get_text_config()
+    usual = config._attn_implementation
+    AttentionInterface.register(attention.__name__, attention)
+    # No mask is made for a name that transformers knows no mask of.
+    config._attn_implementation = attention.__name__
+    try:
+        return model(
+            input_ids=token_ids, position_ids=positions, past_key_values=cache, use_cache=True, seen=seen,
+            **supported_arguments(model, {"logits_to_keep": 1}),
+        )  # fmt: skip
+    finally:
+        config._attn_implementation = usual
 
 
 def read_tree(model: Any, tree: Tree) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -180,20 +199,14 @@ def read_tree(model: Any, tree: Tree) -> list[tuple[torch.Tensor, torch.Tensor]]
     import torch
     from transformers import DynamicCache
 
-    _register()
-    config = model.config.get_text_config()
-    usual, cache = config._attn_implementation, DynamicCache()
+    cache = DynamicCache()
     ids, positions = (
         torch.tensor([numbers], device=model.device) for numbers in (tree.tokens, tree.positions)
     )
-    config._attn_implementation = ATTENTION
-    try:
-        model(
-            input_ids=ids, position_ids=positions, past_key_values=cache, use_cache=True,
-            tree=_sights(tree, model), **supported_arguments(model, {"logits_to_keep": 1}),
-        )  # fmt: skip
-    finally:
-        config._attn_implementation = usual
+    for begin in range(0, len(tree.tokens), PART):
+        own = slice(begin, begin + PART)
+        sights = _sights(tree, range(begin, begin + PART), model)
+        _forward(model, attend_along_tree, sights, ids[:, own], positions[:, own], cache)
     return [(layer.keys[0], layer.values[0]) for layer in cache.layers]
 
 
@@ -227,6 +240,33 @@ def reads_trees(model: Any) -> bool:
     return True
 
 
+class Band(NamedTuple):
+    """Rows that attend together."""
+
+    rows: slice
+    begin: int
+    """The first column that one of them sees."""
+    bias: torch.Tensor
+    """To be added to scores (rows x 1 x 1 x columns from there on): no row sees what pads it."""
+
+
+def attend_in_bands(
+    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any,
+    scaling: float = 1.0, seen: Sequence[Band] = (), **_: Any,
+) -> tuple[torch.Tensor, None]:  # fmt: skip
+    """Attention of one token a row, with keys that stand column by column; heads that share keys go together."""
+    import torch
+
+    rows, heads, _, width = query.shape
+    groups = key.shape[1]
+    asked = query.reshape(rows, groups, heads // groups, width)
+    out = query.new_empty((rows, groups, heads // groups, width))
+    for own, begin, bias in seen:
+        scores = torch.add(bias, asked[own] @ key[own, :, :, begin:], alpha=scaling)
+        out[own] = scores.softmax(-1).to(value.dtype) @ value[own, :, begin:]
+    return out.reshape(rows, 1, heads, width), None
+
+
 @lru_cache(maxsize=1)
 def _growing_layer() -> Any:
     """The class of a layer's cache that has room for more tokens, so that one more does not copy those before it."""
@@ -234,41 +274,47 @@ def _growing_layer() -> Any:
     from transformers.cache_utils import DynamicLayer
 
     class GrowingLayer(DynamicLayer):  # type: ignore[misc]
-        """Keys and values (rows x heads x columns x width) in buffers that are longer than what is in them."""
+        """Keys (rows x heads x width x columns) and values (rows x heads x columns x width) with columns to spare."""
 
         def __init__(self, keys: torch.Tensor, values: torch.Tensor, columns: int) -> None:
             super().__init__()
             self.lazy_initialization(keys, values)
-            self._buffers = keys, values
-            self.keys, self.values = keys[:, :, :columns], values[:, :, :columns]
+            self._use(keys, values, columns)
+
+        def _use(self, keys: torch.Tensor, values: torch.Tensor, columns: int) -> None:
+            self._buffers, self._columns = (keys, values), columns
+            self.keys, self.values = keys[..., :columns], values[:, :, :columns]
+
+        def get_seq_length(self) -> int:
+            return self._columns
 
         def update(
             self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
         ) -> tuple[torch.Tensor, torch.Tensor]:
-            begin = self.keys.shape[2]
-            end = begin + key_states.shape[2]
-            if end > self._buffers[0].shape[2]:
-                rows, heads, _, width = self.keys.shape
-                room = self.keys.new_empty((rows, heads, end - begin + ROOM, width))
-                self._buffers = torch.cat([self.keys, room], 2), torch.cat([self.values, room], 2)
-            for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
-                buffer[:, :, begin:end] = new
-            self.keys, self.values = (buffer[:, :, :end] for buffer in self._buffers)
+            begin, keys, values = self._columns, *self._buffers
+            if begin == keys.shape[-1]:
+                rows, heads, _, width = values.shape
+                keys = torch.cat([keys, keys.new_empty((rows, heads, width, ROOM))], -1)
+                values = torch.cat([values, values.new_empty((rows, heads, ROOM, width))], 2)
+            keys[..., begin], values[:, :, begin] = key_states[:, :, 0], value_states[:, :, 0]
+            self._use(keys, values, begin + 1)
             return self.keys, self.values
 
         def take(self, rows: torch.Tensor, begin: int) -> None:
             """Keep some of the rows, from a column on."""
-            self.keys, self.values = self._buffers = self.keys[rows, :, begin:], self.values[rows, :, begin:]
+            end = self._columns + ROOM
+            keys, values = self._buffers
+            self._use(keys[rows, :, :, begin:end], values[rows, :, begin:end], self._columns - begin)
 
     return GrowingLayer
 
 
 def _laid_out(
     model: Any, rows: Sequence[BatchRow], lengths: Sequence[int], columns: int
-) -> Iterator[tuple[torch.Tensor, torch.Tensor, int]]:
-    """Of each layer the keys and the values of all rows (rows x heads x columns x width), and the columns in use.
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Of each layer the keys and the values of all rows, as a growing layer has them, padded on the left.
 
-    Rows are padded on the left. What was kept of a row is put into its place; the others are read.
+    What was kept of a row is put into its place; the others are read.
     """
     import torch
 
@@ -293,28 +339,35 @@ def _laid_out(
             for slot, kept in carried:
                 buffer[slot, :, columns - lengths[slot] : columns] = kept[layer][side]
             sides.append(buffer)
-        yield sides[0], sides[1], columns
+        yield sides[0].transpose(2, 3).contiguous(), sides[1]
 
 
 class TreeSteps:
     """A batch on its way, as ``EagerSteps`` is, whose prompts were read as a tree.
 
-    Rows that were kept from an earlier batch are not read again; :meth:`keep` is what keeps them.
+    Rows that were kept from an earlier batch are not read again; :meth:`keep` is what keeps them. They stand in the
+    order of their lengths, in slots, of which some may have ended and are still computed.
     """
 
     def __init__(self, model: Any, rows: Sequence[BatchRow], pad_token: int) -> None:
-        import torch
         from transformers import DynamicCache
 
         self._model, self._pad_token = model, pad_token
-        lengths = [len(row.read) - 1 for row in rows]
-        columns = max(lengths)
-        visible = [[0] * (columns - length) + [1] * length for length in lengths]
-        self._visible = torch.tensor(visible, device=model.device)
-        self._slots = list(range(len(rows)))
-        """Of each row that goes on where it stands among those that are computed."""
+        by_length = sorted(range(len(rows)), key=lambda index: len(rows[index].read))
+        self._slots = [0] * len(rows)
+        """The slot of each row that goes on."""
+        for slot, index in enumerate(by_length):
+            self._slots[index] = slot
+        ordered = [rows[index] for index in by_length]
+        lengths = [len(row.read) - 1 for row in ordered]
+        self._columns = max(lengths)
+        self._begins = [self._columns - length for length in lengths]
+        """The first column that each slot sees."""
         self._cache: Any = DynamicCache()
-        self._cache.layers = [_growing_layer()(*pair) for pair in _laid_out(model, rows, lengths, columns)]
+        self._cache.layers = [
+            _growing_layer()(*pair, self._columns)
+            for pair in _laid_out(model, ordered, lengths, self._columns)
+        ]
         for row in rows:
             row.kept = None
 
@@ -322,32 +375,52 @@ class TreeSteps:
         """The scores of the next token (rows x vocabulary) after one more token of each row that goes on."""
         import torch
 
-        new = torch.full((len(self._visible), 1), self._pad_token, device=self._model.device)
-        new[self._slots, 0] = torch.tensor(tokens, device=self._model.device)
-        self._visible = torch.cat([self._visible, torch.ones_like(new)], dim=1)
-        logits = forward(self._model, new, self._visible, self._cache).logits[:, -1]
-        return logits if len(self._slots) == len(logits) else logits[self._slots]
+        device = self._model.device
+        new = torch.full((len(self._begins), 1), self._pad_token, device=device)
+        new[self._slots, 0] = torch.tensor(tokens, device=device)
+        begins = torch.tensor(self._begins, device=device)[:, None]
+        out = _forward(
+            self._model, attend_in_bands, self._bands(begins), new, self._columns - begins, self._cache
+        )
+        self._columns += 1
+        return out.logits[self._slots, -1]
+
+    def _bands(self, begins: torch.Tensor) -> list[Band]:
+        import torch
+
+        bands = []
+        for first in range(0, len(begins), BAND):
+            begin = self._begins[min(first + BAND, len(begins)) - 1]
+            own = slice(first, first + BAND)
+            columns = torch.arange(begin, self._columns + 1, device=begins.device)
+            bias = torch.zeros((), device=begins.device).where(columns >= begins[own], -torch.inf)
+            bands.append(Band(own, begin, bias[:, None, None]))
+        return bands
 
     def select(self, rows: Sequence[int]) -> None:
         """Go on with some of the rows, by their indices among those that went on so far."""
         import torch
 
         self._slots = [self._slots[row] for row in rows]
-        if len(self._visible) - len(self._slots) <= ENDED * len(self._visible):
+        if len(self._begins) - len(self._slots) <= ENDED * len(self._begins):
             return
-        chosen = torch.tensor(self._slots, device=self._model.device)
-        visible = self._visible[chosen]
-        begin = int(visible.any(0).long().argmax())
+        left = sorted(self._slots)
+        begin = self._begins[left[-1]]
         for layer in self._cache.layers:
-            layer.take(chosen, begin)
-        self._visible = visible[:, begin:]
-        self._slots = list(range(len(rows)))
+            layer.take(torch.tensor(left, device=self._model.device), begin)
+        self._begins = [self._begins[slot] - begin for slot in left]
+        self._columns -= begin
+        rank = {slot: place for place, slot in enumerate(left)}
+        self._slots = [rank[slot] for slot in self._slots]
 
     def keep(self, rows: Sequence[BatchRow]) -> None:
         """Give the rows that go on what is kept of them, for a later batch."""
         for row, slot in zip(rows, self._slots, strict=True):
-            length = len(row.read) - 1
+            begin = self._begins[slot]
             row.kept = [
-                (layer.keys[slot, :, -length:].clone(), layer.values[slot, :, -length:].clone())
+                (
+                    layer.keys[slot, :, :, begin:].transpose(1, 2).clone(),
+                    layer.values[slot, :, begin:].clone(),
+                )
                 for layer in self._cache.layers
             ]

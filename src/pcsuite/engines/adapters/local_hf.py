@@ -284,7 +284,8 @@ class LocalHfAdapter(ModelAdapter):
     def _steps(self, rows: Sequence[BatchRow]) -> Steps:
         """The batch with its prompts read."""
         loaded = self.loaded
-        if self._reads_trees:
+        # Of prompts of one token nothing is read before the first step.
+        if self._reads_trees and any(len(row.read) > 1 for row in rows):
             return TreeSteps(loaded.model, rows, loaded.pad_token)
         return EagerSteps(
             loaded.model, [row.read for row in rows], loaded.pad_token, self.options.prefix_reuse
