@@ -380,6 +380,8 @@ def say_reading_artefact(look: Look, reading: str) -> tuple[str, str, bool]:
         f"the spread is {strict:.3f} strict and {lenient:.3f} lenient, the difference of the variances"
         f" {difference:+.5f} [{low:+.5f}, {high:+.5f}]"
     )
+    if strict:
+        told += f", {difference / strict**2:+.0%} of the strict one"
     if high < 0:
         return "supported", told, True
     return ("contradicted", told, True) if low > 0 else ("inconclusive", told, False)
@@ -492,7 +494,8 @@ def page_of(name: str, folder: Path) -> str:
             drawn = True
             lines += tables_of(look)
     if drawn:
-        lines.append(f"![The registered contrasts over all live tasks]({name}.png)")
+        drawn = "scores of all templates" if name == "reading_artefact" else "registered contrasts"
+        lines.append(f"![The {drawn} over all live tasks]({name}.png)")
     return "\n".join(lines).rstrip("\n")
 
 

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from replication_rows import (
     LOOKS,
@@ -88,7 +89,8 @@ def results(name: str, rows: Sequence[Answer], *, published: bool = True) -> str
     for model in cells.models:
         lines += _of_model(cells.of_model(model), model in suite.profile.selection.models)
     if published and any(ended(cells.of_model(model)).items for model in cells.models):
-        lines.append(f"![The registered contrasts over all live tasks]({name}.png)")
+        drawn = "scores of all templates" if name == "reading_artefact" else "registered contrasts"
+        lines.append(f"![The {drawn} over all live tasks]({name}.png)")
     return "\n".join(lines).rstrip("\n")
 
 
@@ -194,38 +196,74 @@ def _pooled_table(cells: Cells) -> list[str]:
     return [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *body, ""]
 
 
+COLOURS = {STRICT: "#1b5e8c", LENIENT: "#c76b1e"}
+READ = {STRICT: "strictly read", LENIENT: "leniently read"}
+
+
 def draw_figure(cells: Cells, path: Path) -> None:
-    """Every model's registered contrasts over its live tasks, strict and lenient beside each other, as a picture."""
+    """What every model's look came to, strict and lenient beside each other, as a picture.
+
+    Where the claim is about the spread over templates these are their scores, else the registered contrasts with their
+    limits, over live tasks.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     looks = [found.cells for model in cells.models if (found := ended(cells.of_model(model))).items]
-    drawn = [(look, (one.first, one.second)) for look in looks for one in look.both(look.live)]
-    conditions = cells.suite.conditions
-    labels = [
-        f"{conditions[first].title}\nless {conditions[second].title} ({look.model})"
-        for look, (first, second) in drawn
-    ]
-    figure, axes = pyplot.subplots(figsize=(10, 1 + 0.45 * max(1, len(drawn))), layout="constrained")
-    for offset, reading, colour in ((0.12, STRICT, "#1b5e8c"), (-0.12, LENIENT, "#c76b1e")):
-        for index, (look, pair) in enumerate(reversed(drawn)):
-            value = look.limits(reading, look.live, pair, 0.95)
-            axes.plot([value.low, value.high], [index + offset] * 2, color=colour, lw=1.5)
-            label = {STRICT: "strict", LENIENT: "lenient"}[reading] if index == 0 else None
-            axes.plot(value.value, index + offset, "o", ms=3.5, color=colour, label=label)
-    axes.axvline(0, color="#888888", lw=0.8)
-    registered = cells.suite.profile.preregistration
-    assert registered is not None
-    for edge in (-registered.margin, registered.margin):
-        axes.axvline(edge, color="#888888", lw=0.8, ls=":")
-    axes.set_yticks(range(len(drawn)), labels[::-1], fontsize=8)
-    axes.set_xlabel("difference of the score, 95 % limits; dotted: the margin")
-    if drawn:
-        axes.legend(loc="lower right", fontsize=8)
+    spread = cells.name == "reading_artefact"
+    drawn = (
+        [(look, (name,)) for look in looks if look.live for name in look.conditions]
+        if spread
+        else [(look, (one.first, one.second)) for look in looks for one in look.both(look.live)]
+    )
+    titles = {name: one.title or name for name, one in cells.suite.conditions.items()}
+    labels = ["\nless ".join(titles[name] for name in names) + f" ({look.model})" for look, names in drawn]
+    height = 1 + (0.25 if spread else 0.45) * max(1, len(drawn))
+    figure, axes = pyplot.subplots(figsize=(10, height), layout="constrained")
+    for row, (look, names) in enumerate(drawn):
+        if spread:
+            _draw_levels(axes, row, look, names[0])
+        else:
+            _draw_limits(axes, row, look, names)
+    if not spread:
+        registered = cells.suite.profile.preregistration
+        assert registered is not None
+        for edge, style in ((0, "-"), (-registered.margin, ":"), (registered.margin, ":")):
+            axes.axvline(edge, color="#888888", lw=0.8, ls=style)
+    axes.set_yticks(range(len(drawn)), labels, fontsize=8)
+    axes.set_ylim(len(drawn) - 0.5, -0.5)
+    axes.set_xlabel(
+        "mean score over live tasks of each template"
+        if spread
+        else "difference of the score, 95 % limits; dotted: the margin"
+    )
+    for reading, colour in COLOURS.items():
+        axes.plot([], [], "o", ms=3.5, color=colour, label=READ[reading])
+    figure.legend(loc="outside upper right", ncols=2, fontsize=8)
     figure.savefig(path, dpi=120, metadata={"Software": ""})
     pyplot.close(figure)
+
+
+def _draw_levels(axes: Any, row: int, look: Cells, template: str) -> None:
+    """A template's mean score over live tasks under both readings, joined by a line."""
+    levels = {
+        reading: fmean(look.level(look.model, task, template, reading) or 0.0 for task in look.live)
+        for reading in COLOURS
+    }
+    axes.plot(list(levels.values()), [row, row], color="#888888", lw=0.8)
+    # The strict one on top: it hides the lenient one where the two are the same.
+    for reading, size in ((LENIENT, 5.5), (STRICT, 3.5)):
+        axes.plot(levels[reading], row, "o", ms=size, color=COLOURS[reading])
+
+
+def _draw_limits(axes: Any, row: int, look: Cells, pair: tuple[str, str]) -> None:
+    """A contrast's estimate over live tasks and its limits, under both readings."""
+    for offset, (reading, colour) in zip((-0.12, 0.12), COLOURS.items(), strict=True):
+        value = look.limits(reading, look.live, pair, 0.95)
+        axes.plot([value.low, value.high], [row + offset] * 2, color=colour, lw=1.5)
+        axes.plot(value.value, row + offset, "o", ms=3.5, color=colour)
 
 
 def written(page: str, content: str) -> str:

@@ -382,6 +382,15 @@ class Spread(NamedTuple):
     low: float
     high: float
 
+    @property
+    def told(self) -> str:
+        """In words."""
+        share = f", {self.difference / self.strict**2:+.0%} of the strict one" if self.strict else ""
+        return (
+            f"the spread is {self.strict:.3f} strict and {self.lenient:.3f} lenient, the difference of the variances"
+            f" {self.difference:+.5f} [{self.low:+.5f}, {self.high:+.5f}]{share}"
+        )
+
 
 def spreads(cells: Cells) -> list[Spread]:
     """By model with live tasks: the standard deviation of the score over the templates, strictly and leniently read.
@@ -442,11 +451,7 @@ def _variance(scores: np.ndarray, sets: np.ndarray) -> float:
 def verdict_reading_artefact(cells: Cells, reading: str) -> Said:
     """Whether the spread over twelve templates shrinks where answers are read leniently; both readings enter."""
     found = spreads(cells)
-    told = "; ".join(
-        f"the spread is {one.strict:.3f} strict and {one.lenient:.3f} lenient, the difference of the variances"
-        f" {one.difference:+.5f} [{one.low:+.5f}, {one.high:+.5f}]"
-        for one in found
-    )
+    told = "; ".join(one.told for one in found)
     if found and all(one.high < 0 for one in found):
         return Said("supported", told)
     if any(one.low > 0 for one in found):
