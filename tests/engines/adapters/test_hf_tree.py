@@ -48,18 +48,18 @@ def test_what_two_prompts_have_in_common(first, second):
     assert first[length : length + 1] != second[length : length + 1] or length in (len(first), len(second))
 
 
-def row(*tokens, kept=None):
-    return BatchRow(Decoding("d0", 0.0, 1.0, 4), b"k", tokens, kept=kept)
+def row(*tokens, cache=None):
+    return BatchRow(Decoding("d0", 0.0, 1.0, 4), b"k", tokens, cache=cache)
 
 
 def test_a_batch_is_what_was_kept_the_first_that_waits_and_what_begins_as_it():
-    rows = [row(5, 1, 1), row(7, 1), row(5, 2), row(5, 1, 2), row(9, 9, kept=[]), row(5, 1, 1, 4)]
+    rows = [row(5, 1, 1), row(7, 1), row(5, 2), row(5, 1, 2), row(9, 9, cache=[]), row(5, 1, 1, 4)]
     assert neighbours(rows, 3) == [0, 4, 5]
     assert neighbours(rows, 4) == [0, 3, 4, 5]
     assert neighbours(rows, 5) == [0, 2, 3, 4, 5]
     assert neighbours(rows[1:2], 4) == [0]
     # More was kept than fits: the rest waits, and so does the first.
-    assert neighbours([row(1), row(2, kept=[]), row(3, kept=[])], 1) == [1]
+    assert neighbours([row(1), row(2, cache=[]), row(3, cache=[])], 1) == [1]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_row_that_leaves_its_batch_is_not_read_again(monkeypatch):
     answers, grown = asked_with(monkeypatch, True, batch_size=8)
     assert left
     # What was kept of them has been used up.
-    assert all(row.kept is None and row.finish_reason for row in left)
+    assert all(row.cache is None and row.finish_reason for row in left)
     assert sorted(map(len, (prompt for prompts in grown for prompt in prompts))) == sorted(
         answer["usage"]["prompt_tokens"] - 1 for answer in answers
     )

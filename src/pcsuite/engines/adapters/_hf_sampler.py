@@ -100,7 +100,7 @@ class BatchRow:
     error: Exception | None = None
     ms: float = 0.0
     """Milliseconds of the batches that it was in so far."""
-    kept: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+    cache: list[tuple[torch.Tensor, torch.Tensor]] | None = None
     """What the model keeps of it, layer by layer, where it has left a batch before its end."""
 
     @property

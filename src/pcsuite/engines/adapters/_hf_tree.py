@@ -2,7 +2,7 @@
 
 An experiment asks the same instruction of many items and the same item under many conditions, so most of what a batch
 reads stands in several of its prompts. Here all that is new goes through the model as one row of tokens, each of which
-sees those before it on its own way down the tree; what the model keeps of them is then laid out as rows, and the batch
+sees those before it on its span way down the tree; what the model keeps of them is then laid out as rows, and the batch
 is decoded as any other. A row that has to leave its batch takes along what was kept of it.
 
 What is added up in another order rounds otherwise, so this is for batches whose rows depend on their neighbours anyway.
@@ -76,7 +76,7 @@ def tree_of(prompts: Sequence[TokenIds]) -> Tree:
     ordered = sorted(set(prompts))
     shared = [common_length(first, second) for first, second in pairwise(ordered)]
     tree = Tree([], [], [], [])
-    found: dict[TokenIds, Path] = {}
+    path_of: dict[TokenIds, Path] = {}
     # Prompts next to each other, how many tokens they have in common that are in the tree already, and where those are.
     waiting: list[tuple[range, int, Path]] = [(range(len(ordered)), 0, ())] if ordered else []
     while waiting:
@@ -90,13 +90,13 @@ def tree_of(prompts: Sequence[TokenIds]) -> Tree:
             tree.positions.extend(range(depth, until))
             tree.branches.append(path)
         if len(sample) == until:  # all of it, which others may go on from
-            found[sample] = path
+            path_of[sample] = path
             alike = alike[1:]
         ends = [index + 1 for index in alike[:-1] if shared[index] == until] + [alike.stop]
         begins = [alike.start, *ends[:-1]]
         parts = [range(*part) for part in zip(begins, ends, strict=True) if part[0] < part[1]]
         waiting.extend((part, until, path) for part in reversed(parts))
-    tree.paths.extend(found[prompt] for prompt in prompts)
+    tree.paths.extend(path_of[prompt] for prompt in prompts)
     return tree
 
 
@@ -105,8 +105,8 @@ def neighbours(rows: Sequence[BatchRow], size: int) -> list[int]:
 
     The first, so that none waits for ever; the others one by one, whichever shares most with those that are chosen.
     """
-    chosen = [index for index, row in enumerate(rows) if row.kept is not None][:size]
-    fresh = sorted((row.read, index) for index, row in enumerate(rows) if row.kept is None)
+    chosen = [index for index, row in enumerate(rows) if row.cache is not None][:size]
+    fresh = sorted((row.read, index) for index, row in enumerate(rows) if row.cache is None)
     if not fresh or len(chosen) == size:
         return chosen
     oldest = min(index for _, index in fresh)
@@ -121,16 +121,16 @@ def neighbours(rows: Sequence[BatchRow], size: int) -> list[int]:
 class Sight(NamedTuple):
     """What the tokens of a branch see, the same in all layers."""
 
-    own: slice
+    span: slice
     before: torch.Tensor | slice
     """Where what they see stands, themselves included."""
     mask: torch.Tensor
-    """To be added to scores (own x before): no token sees those behind it."""
+    """To be added to scores (span x before): no token sees those behind it."""
 
 
 def attend_along_tree(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any,
-    scaling: float | None = None, seen: Sequence[Sight] = (), **_: Any,
+    scaling: float | None = None, scope: Sequence[Sight] = (), **_: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """Attention in which each branch sees what stands before it in its prompts; heads that share keys go together."""
     import torch
@@ -138,15 +138,15 @@ def attend_along_tree(
     _, heads, tokens, width = query.shape
     groups = key.shape[1]
     out = torch.empty((1, tokens, heads, width), dtype=query.dtype, device=query.device)
-    for own, before, mask in seen:
-        found = torch.nn.functional.scaled_dot_product_attention(
-            query[0, :, own].reshape(1, groups, -1, width),
+    for span, before, mask in scope:
+        attended = torch.nn.functional.scaled_dot_product_attention(
+            query[0, :, span].reshape(1, groups, -1, width),
             key[:, :, before],
             value[:, :, before],
             attn_mask=mask.repeat(heads // groups, 1),
             scale=scaling,
         )
-        out[0, own] = found.reshape(heads, -1, width).transpose(0, 1)
+        out[0, span] = attended.reshape(heads, -1, width).transpose(0, 1)
     return out, None
 
 
@@ -154,20 +154,20 @@ def _sights(tree: Tree, part: range, model: Any) -> list[Sight]:
     """What the branches see of which tokens stand in a part of the tree, by their places in it."""
     import torch
 
-    found = []
+    sights = []
     for *path, branch in tree.branches:
-        own = range(max(branch.start, part.start), min(branch.stop, part.stop))
-        if not own:
+        span = range(max(branch.start, part.start), min(branch.stop, part.stop))
+        if not span:
             continue
-        places = _places((*path, range(branch.start, own.stop)))
-        mask = torch.zeros((len(own), len(places)), dtype=model.dtype, device=model.device)
-        behind = torch.ones((len(own), len(own)), dtype=torch.bool, device=model.device).triu(1)
-        mask[:, -len(own) :].masked_fill_(behind, -torch.inf)
+        places = _places((*path, range(branch.start, span.stop)))
+        mask = torch.zeros((len(span), len(places)), dtype=model.dtype, device=model.device)
+        behind = torch.ones((len(span), len(span)), dtype=torch.bool, device=model.device).triu(1)
+        mask[:, -len(span) :].masked_fill_(behind, -torch.inf)
         # A slice copies nothing.
-        straight = len(places) == own.stop
-        before = slice(own.stop) if straight else torch.tensor(places, device=model.device)
-        found.append(Sight(slice(own.start - part.start, own.stop - part.start), before, mask))
-    return found
+        straight = len(places) == span.stop
+        before = slice(span.stop) if straight else torch.tensor(places, device=model.device)
+        sights.append(Sight(slice(span.start - part.start, span.stop - part.start), before, mask))
+    return sights
 
 
 def _places(path: Path) -> list[int]:
@@ -175,9 +175,9 @@ def _places(path: Path) -> list[int]:
 
 
 def _forward(
-    model: Any, attention: Callable[..., Any], seen: Any, token_ids: Any, positions: Any, cache: Any
+    model: Any, attention: Callable[..., Any], scope: Any, token_ids: Any, positions: Any, cache: Any
 ) -> Any:
-    """The model's output on new tokens, with an attention of ours that gets ``seen``: what each token is to see."""
+    """The model's output on new tokens, with an attention of ours that gets ``scope``: what each token is to see."""
     from transformers import AttentionInterface
 
     config = model.config.get_text_config()
@@ -187,7 +187,7 @@ def _forward(
     config._attn_implementation = attention.__name__
     try:
         return model(
-            input_ids=token_ids, position_ids=positions, past_key_values=cache, use_cache=True, seen=seen,
+            input_ids=token_ids, position_ids=positions, past_key_values=cache, use_cache=True, scope=scope,
             **supported_arguments(model, {"logits_to_keep": 1}),
         )  # fmt: skip
     finally:
@@ -204,9 +204,9 @@ def read_tree(model: Any, tree: Tree) -> list[tuple[torch.Tensor, torch.Tensor]]
         torch.tensor([numbers], device=model.device) for numbers in (tree.tokens, tree.positions)
     )
     for begin in range(0, len(tree.tokens), PART):
-        own = slice(begin, begin + PART)
+        span = slice(begin, begin + PART)
         sights = _sights(tree, range(begin, begin + PART), model)
-        _forward(model, attend_along_tree, sights, ids[:, own], positions[:, own], cache)
+        _forward(model, attend_along_tree, sights, ids[:, span], positions[:, span], cache)
     return [(layer.keys[0], layer.values[0]) for layer in cache.layers]
 
 
@@ -252,7 +252,7 @@ class Band(NamedTuple):
 
 def attend_in_bands(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any,
-    scaling: float = 1.0, seen: Sequence[Band] = (), **_: Any,
+    scaling: float = 1.0, scope: Sequence[Band] = (), **_: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """Attention of one token a row, with keys that stand column by column; heads that share keys go together."""
     import torch
@@ -261,9 +261,9 @@ def attend_in_bands(
     groups = key.shape[1]
     asked = query.reshape(rows, groups, heads // groups, width)
     out = query.new_empty((rows, groups, heads // groups, width))
-    for own, begin, bias in seen:
-        scores = torch.add(bias, asked[own] @ key[own, :, :, begin:], alpha=scaling)
-        out[own] = scores.softmax(-1).to(value.dtype) @ value[own, :, begin:]
+    for span, begin, bias in scope:
+        scores = torch.add(bias, asked[span] @ key[span, :, :, begin:], alpha=scaling)
+        out[span] = scores.softmax(-1).to(value.dtype) @ value[span, :, begin:]
     return out.reshape(rows, 1, heads, width), None
 
 
@@ -318,8 +318,8 @@ def _laid_out(
     """
     import torch
 
-    fresh = [slot for slot, row in enumerate(rows) if row.kept is None]
-    carried = [(slot, row.kept) for slot, row in enumerate(rows) if row.kept is not None]
+    fresh = [slot for slot, row in enumerate(rows) if row.cache is None]
+    carried = [(slot, row.cache) for slot, row in enumerate(rows) if row.cache is not None]
     tree = tree_of([rows[slot].read[:-1] for slot in fresh])
     read = read_tree(model, tree) if tree.tokens else []
     # What pads is any token at all: nothing sees it.
@@ -327,17 +327,17 @@ def _laid_out(
         [0] * (columns - lengths[slot]) + _places(path) for slot, path in zip(fresh, tree.paths, strict=True)
     ]
     taken = torch.tensor(places, dtype=torch.long, device=model.device).flatten()
-    for layer in range(len(read) or max((len(kept) for _, kept in carried), default=0)):
+    for layer in range(len(read) or max((len(layers) for _, layers in carried), default=0)):
         sides = []
         for side in (0, 1):
             sample = read[layer][side] if read else carried[0][1][layer][side]
             heads, _, width = sample.shape
             buffer = sample.new_zeros((len(rows), heads, columns + ROOM, width))
             if read:
-                found = sample.index_select(1, taken).view(heads, len(fresh), columns, width)
-                buffer[fresh, :, :columns] = found.transpose(0, 1)
-            for slot, kept in carried:
-                buffer[slot, :, columns - lengths[slot] : columns] = kept[layer][side]
+                gathered = sample.index_select(1, taken).view(heads, len(fresh), columns, width)
+                buffer[fresh, :, :columns] = gathered.transpose(0, 1)
+            for slot, layers in carried:
+                buffer[slot, :, columns - lengths[slot] : columns] = layers[layer][side]
             sides.append(buffer)
         yield sides[0].transpose(2, 3).contiguous(), sides[1]
 
@@ -369,7 +369,7 @@ class TreeSteps:
             for pair in _laid_out(model, ordered, lengths, self._columns)
         ]
         for row in rows:
-            row.kept = None
+            row.cache = None
 
     def scores(self, tokens: Sequence[int]) -> torch.Tensor:
         """The scores of the next token (rows x vocabulary) after one more token of each row that goes on."""
@@ -391,10 +391,10 @@ class TreeSteps:
         bands = []
         for first in range(0, len(begins), BAND):
             begin = self._begins[min(first + BAND, len(begins)) - 1]
-            own = slice(first, first + BAND)
+            span = slice(first, first + BAND)
             columns = torch.arange(begin, self._columns + 1, device=begins.device)
-            bias = torch.zeros((), device=begins.device).where(columns >= begins[own], -torch.inf)
-            bands.append(Band(own, begin, bias[:, None, None]))
+            bias = torch.zeros((), device=begins.device).where(columns >= begins[span], -torch.inf)
+            bands.append(Band(span, begin, bias[:, None, None]))
         return bands
 
     def select(self, rows: Sequence[int]) -> None:
@@ -417,7 +417,7 @@ class TreeSteps:
         """Give the rows that go on what is kept of them, for a later batch."""
         for row, slot in zip(rows, self._slots, strict=True):
             begin = self._begins[slot]
-            row.kept = [
+            row.cache = [
                 (
                     layer.keys[slot, :, :, begin:].transpose(1, 2).clone(),
                     layer.values[slot, :, begin:].clone(),
