@@ -721,6 +721,11 @@ def in_words(files: Published) -> dict[str, bool]:
         "a line or a sham that says nothing left no answer readable": not any(
             float(row["readable"]) for row in silent
         ),
+        # By a page of which `recompute_replications.py` gives every line.
+        "any text there costs score on the smaller of the two models": (
+            "### qwen2.5-coder-0.5b: any text behind the question costs score\n"
+            in (FOLDER.parent / "replications" / "text_behind.md").read_text(encoding="utf-8")
+        ),
         "the checklist before the examples lost no item": all(
             float(before[item]["score"]) >= float(shots[item]["score"]) for item in shots
         ),
