@@ -17,7 +17,7 @@ import time
 
 from pcsuite.config.load import load_suite
 from pcsuite.engines.adapters import _hf_tree, local_hf
-from pcsuite.engines.adapters._hf_decoding import nearest
+from pcsuite.engines.adapters._hf_tree import reads_trees
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.runners.plan import build_plan
@@ -93,11 +93,9 @@ def main() -> None:
     for size in (int(text) for text in args.batches.split(",")):
         for way in ("padded", "tree"):
             options = HfOptions(weights=args.model, dtype="bfloat16", batch_size=size, batch_wait_ms=200)
+            local_hf.reads_trees = reads_trees if way == "tree" else lambda model: False
             adapter = LocalHfAdapter("m", options, loaded=loaded)
             loaded = adapter.loaded
-            if way == "padded":
-                adapter._reads_trees = False
-                adapter._thread._choose = nearest(lambda row: (len(row.read), row.decoding.max_tokens))
             try:
                 for future in [
                     adapter.submit(prompt, Decoding("D0", 0.0, 1.0, 2), 0) for prompt, _ in prompts[:size]

@@ -494,8 +494,8 @@ def page_of(name: str, folder: Path) -> str:
             drawn = True
             lines += tables_of(look)
     if drawn:
-        drawn = "scores of all templates" if name == "reading_artefact" else "registered contrasts"
-        lines.append(f"![The {drawn} over all live tasks]({name}.png)")
+        shown = "scores of all templates" if name == "reading_artefact" else "registered contrasts"
+        lines.append(f"![The {shown} over all live tasks]({name}.png)")
     return "\n".join(lines).rstrip("\n")
 
 

@@ -78,9 +78,17 @@ def test_models_that_attend_to_all_before_them_read_trees(kind, reads):
 def test_a_model_that_does_not_hand_on_what_it_is_to_see_reads_no_tree(monkeypatch):
     adapter = tiny_adapter("full")
     try:
-        assert reads_trees(adapter.loaded.model)
-        monkeypatch.setattr(_hf_tree, "_sights", lambda tree, model: [])
-        assert not reads_trees(adapter.loaded.model)
+        model = adapter.loaded.model
+        usual, dropped = model.model.forward, []
+
+        def deaf(*arguments, scope=None, **keywords):
+            dropped.append(scope)
+            return usual(*arguments, **keywords)
+
+        assert reads_trees(model)
+        monkeypatch.setattr(model.model, "forward", deaf)
+        assert not reads_trees(model)
+        assert dropped[0]
     finally:
         adapter.close()
 

@@ -213,13 +213,17 @@ class Steps(Protocol):
         """The rows that go on leave before their ends: give them what spares a later batch reading them again."""
 
 
+def layer_kinds(model: Any) -> set[str]:
+    """The kinds of a model's layers, as transformers names them; attention to all before where it names none."""
+    return set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
+
+
 def can_share_cache(model: Any) -> bool:
     """Whether what the model keeps of a prompt can be handed to several rows.
 
     True where all its layers are attention of a known kind; a recurrent state cannot be handed on.
     """
-    kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
-    attention_alone = kinds <= {"full_attention", "sliding_attention", "chunked_attention"}
+    attention_alone = layer_kinds(model) <= {"full_attention", "sliding_attention", "chunked_attention"}
     return attention_alone and not getattr(model, "_is_stateful", False)
 
 

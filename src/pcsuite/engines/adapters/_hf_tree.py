@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pcsuite.engines.adapters._hf_decoding import TokenIds, forward, supported_arguments
+from pcsuite.engines.adapters._hf_decoding import TokenIds, forward, layer_kinds, supported_arguments
 from pcsuite.engines.adapters._hf_sampler import BatchRow
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Sight(NamedTuple):
 
 def attend_along_tree(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any,
-    scaling: float | None = None, scope: Sequence[Sight] = (), **_: Any,
+    *, scaling: float, scope: Sequence[Sight], **_: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """Attention in which each branch sees what stands before it in its prompts; heads that share keys go together."""
     import torch
@@ -217,9 +217,8 @@ def reads_trees(model: Any) -> bool:
     """
     import torch
 
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    plain = kinds == {"full_attention"} and getattr(config, "_attn_implementation", "") == "sdpa"
+    usual = getattr(model.config.get_text_config(), "_attn_implementation", "")
+    plain = layer_kinds(model) == {"full_attention"} and usual == "sdpa"
     if not (plain and getattr(model, "_supports_attention_backend", False)):
         return False
     prompts = [tuple(range(2, 14)), (*range(2, 8), 15, 16, 17)]
@@ -235,7 +234,7 @@ def reads_trees(model: Any) -> bool:
                         apart = (one[:, _places(path)].float() - other.float()).norm()
                         if not apart <= 0.05 * other.float().norm():
                             return False
-    except (AssertionError, AttributeError, KeyError, RuntimeError, TypeError, ValueError):
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
         return False
     return True
 
@@ -252,7 +251,7 @@ class Band(NamedTuple):
 
 def attend_in_bands(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any,
-    scaling: float = 1.0, scope: Sequence[Band] = (), **_: Any,
+    *, scaling: float, scope: Sequence[Band], **_: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """Attention of one token a row, with keys that stand column by column; heads that share keys go together."""
     import torch
